@@ -37,11 +37,9 @@ def checked(
     if guest and clients:
         raise StudyError("--clients needs a server of its own; nothing was measured")
     hosts = client_hosts.count(clients) if clients else 0
-    asked = []
-    for key in keys:
-        asked.append(studies.load(name, question=key, **parameters))
-        if hosts:
-            from_clients(asked[-1], hosts)
+    asked = [studies.load(name, question=key, **parameters) for key in keys]
+    for study in asked if hosts else ():
+        from_clients(study, hosts)
     if guest and len(keys) > 1:
         raise StudyError("--server takes one question at a time; nothing was measured")
     return asked, hosts

@@ -4,7 +4,6 @@ on a machine; the same parameters continue an interrupted one."""
 from pathlib import Path
 from typing import Any
 
-from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.measure import asking, course, elsewhere, loading
 from noisefloor.measure.campaign import FAILURES as FAILURES
@@ -21,7 +20,7 @@ def obtain_campaigns(name: str, campaign: str = "", **asked: Any) -> tuple[Path,
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
-        return tuple(paths.campaign(c.strip()) for c in campaign.split(","))
+        return results.named(campaign)
     folders = measure_study(name, **asked)
     return results.beside(folders[0]) if folders else ()
 

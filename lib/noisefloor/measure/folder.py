@@ -210,10 +210,6 @@ class Folder:
         counts: dict[Any, int] = keys.value_counts().to_dict()
         return counts
 
-    def due(self, cell: Cell, rounds: int) -> int:
-        """Pairs that a block of so many rounds holds of a comparison."""
-        return 1 if cell.control else rounds
-
     def cells(self, arm: Arm | None) -> list[Cell]:
         """The comparisons of a block: of one arm, or of all."""
         cells = [x for x in schedule.cells(self.study) if arm in (None, x.arm)]
@@ -225,7 +221,7 @@ class Folder:
         cells = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
         if not self.plan["pairs"]:
             return False
-        return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in cells)
+        return all(have.get(x.key, 0) >= (x.control or self.plan["pairs"]) for x in cells)
 
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""

@@ -26,7 +26,8 @@ def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
         have, round_s = campaign.done(campaign.block), 0.0
         first = 0 if again else number
         for cell in schedule.round_of(campaign.seed, campaign.block, first, cells):
-            due, began = campaign.due(cell, number if again else number + 1), meta["spent_s"]
+            due = 1 if cell.control else number + (not again)
+            began = meta["spent_s"]
             _make(campaign, bench, cell, due - have.get(cell.key, 0))
             round_s += 0 if cell.control else meta["spent_s"] - began
         if again:

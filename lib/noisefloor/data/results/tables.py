@@ -2,7 +2,7 @@
 share of each setting, and two campaigns against each other."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.rows import PROCESSOR, at_a_rate, capacity, headlines, main_workload
 from noisefloor.model import METRICS
+from noisefloor.stats.row import percent
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
@@ -182,7 +183,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     for row in both.to_dict("records"):
         step = _difference(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
-        line += (row["change_pct"], row["change_pct then"], *_percent(step))
+        line += (row["change_pct"], row["change_pct then"], *map(percent, step))
         lines.append((*line, _word(step, row["margin_pct"], row["metric"])))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
@@ -199,10 +200,6 @@ def _difference(before: Logs, now: Logs) -> Logs:
     step = now[0] - before[0]
     lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
     return step, lo, step + math.hypot(now[2] - now[0], before[0] - before[1])
-
-
-def _percent(logs: Iterable[float]) -> list[float]:
-    return [100 * math.expm1(x) for x in logs]
 
 
 def _word(logs: Logs, margin_pct: float, metric: str) -> str:
