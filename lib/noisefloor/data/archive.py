@@ -35,7 +35,8 @@ RUNS = [
     *("duration_s", "file", "line", "warnings"),
 ]  # of `Archive.runs`
 MOST_VALUES = 12  # of a label that a refusal names
-HARD = ("campaign", "tool", *tools.must_match())  # across which nothing can be compared
+# across which nothing can be compared
+HARD = {"campaign", "tool", *(name for tool in tools.all_tools() for name in tool.MUST)}
 
 
 def load(

@@ -86,7 +86,8 @@ class Gate:
         facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)
         began = self._clock()
-        while not quiet and self._may_wait(facts["waited_s"]):
+        longest_s = self.limit_s - self.waited_s - PAUSE_S - PROBE_S  # with another pause and probe
+        while not quiet and facts["waited_s"] <= longest_s:
             self._sleep(PAUSE_S)
             ctrl_c()
             quiet, last = self._look(facts)
@@ -105,7 +106,3 @@ class Gate:
         speed, steal = seen[0] / median(speeds), seen[1]
         quiet = speed >= _SLOWEST and steal <= median(steals) + _MORE_STEAL
         return quiet, {"speed": round(speed, 4), "steal": steal}
-
-    def _may_wait(self, waited_s: float) -> bool:
-        """Whether another pause and its probe are within what the campaign may wait."""
-        return self.waited_s + waited_s + PAUSE_S + PROBE_S <= self.limit_s

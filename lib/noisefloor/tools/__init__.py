@@ -41,11 +41,6 @@ def all_tools() -> tuple[Tool, ...]:
     return tuple(sorted(cast(list[Tool], modules), key=lambda tool: tool.WRAPS))
 
 
-def must_match() -> tuple[str, ...]:
-    """The conditions (`Tool.MUST`) of all tools."""
-    return tuple(dict.fromkeys(name for tool in all_tools() for name in tool.MUST))
-
-
 def tool_of(text: str | bytes) -> Tool | None:
     """The tool that printed `text`, None for none of them. Never raises."""
     words = "\n" + decoded(text[:MOST]).replace("\r", "")

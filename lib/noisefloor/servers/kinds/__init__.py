@@ -64,11 +64,6 @@ def all_kinds() -> Mapping[str, Kind]:
     return {kind.NAME: kind for kind in cast(list[Kind], modules)}
 
 
-def kind_named(name: str) -> Kind:
-    """The kind of this name. Raises KeyError."""
-    return all_kinds()[name]
-
-
 def printing(version: str) -> Kind:
     """The kind of a server whose --version, or whose answer, this is; MySQL where it names none."""
     others = (kind for name, kind in all_kinds().items() if name != USUAL and kind.prints(version))
