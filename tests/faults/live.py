@@ -37,7 +37,7 @@ from noisefloor.servers import server, session
 session.ANSWER_S, child.PATIENCE_S = 8, 5
 if folder := os.environ.get("NOISEFLOOR_LOCK"):
     lock.NAME, lock.FOLDER = "\\0" + folder, folder
-for waits in (server.Server.start, server.Server.ready):
+for waits in (server.Server.start, server.Server._ready):
     waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):
     loading.templates = lambda study, builds, folder: {

@@ -7,8 +7,9 @@ from typing import cast
 from noisefloor import schedule
 from noisefloor.measure import tools
 from noisefloor.measure.campaign import Campaign
-from noisefloor.measure.server_pool import ServerPool, start
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Arm
+from noisefloor.servers.server import start_together
 
 _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
 
@@ -103,7 +104,7 @@ def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
             order = [int(i) for i in coin.permutation(2)]
             servers = {i: bench.fresh(arms[i]) for i in order}
             bench.servers = [servers[0], servers[1]]
-            start(*servers.values())
+            start_together(*servers.values())
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in campaign.cells(arm)]
