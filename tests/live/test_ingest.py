@@ -118,7 +118,7 @@ def test_a_file_of_labels(tree, out, tmp_path):
     assert _ingest(tree, out, rules=str(rules))["read"] == 2, "other labels, read again"
     for wrong in ("(", "no groups", r"(?P<colour>.)"):
         rules.write_text(wrong)
-        with pytest.raises(build.Refused, match=r"labels\.txt"):
+        with pytest.raises(Refusal, match=r"labels\.txt"):
             _ingest(tree, out, rules=str(rules))
 
 
