@@ -187,16 +187,6 @@ def proofs(page: Results) -> pd.DataFrame:
     return table.reindex(columns=arms).fillna("not looked for").reset_index()
 
 
-def exposed(page: Results) -> str:
-    """In words: which arms encrypt something and leave rows readable elsewhere."""
-    sentences = []
-    for arm, part in evidence(page).groupby("arm", sort=False):
-        clear = part[part["found"] == "plain"]["evidence"].unique()
-        if len(clear) and (part["found"] == "encrypted").any():
-            sentences.append(f"With {arm} the rows can still be read in the {', '.join(clear)}.")
-    return " ".join(sentences) or "No arm that encrypts anything left rows readable elsewhere."
-
-
 def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFrame:
     """Medians of the runs as they are shown: columns threads, arm, runs, one a metric."""
     kept = page.judged(workload)
@@ -229,14 +219,3 @@ def failed(page: Results) -> dict[str, int]:
     runs = page.runs[~page.runs["warmup"]]
     counts = runs["exit_code"].ne(0).groupby(runs["arm"]).sum()
     return {str(arm): int(n) for arm, n in counts.items()}
-
-
-def maxima(page: Results) -> pd.DataFrame:
-    """Maximum latency of the first workload's runs in ms: columns threads, arm, runs, median, highest.
-    Shown, never judged."""
-    rows = page.judged(page.study.workloads[0].name, "max_latency")
-    by_arm = rows.groupby(["threads", "arm"])["value"]
-    table: pd.DataFrame = by_arm.agg(  # type: ignore[assignment]  # stubs: a Series
-        runs="count", median="median", highest="max"
-    )
-    return (table * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()
