@@ -107,9 +107,7 @@ def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) 
             meta = tidy.meta(file.parent)
             if meta["finished"] or not _build(engine).items() <= meta["engine"].items():
                 continue
-            if "plan" not in meta or "looks" in meta["plan"]:
-                say(f"{file.parent.name} was begun under an earlier plan and is not continued")
-            elif study_of(meta) == study:
+            if "plan" in meta and study_of(meta) == study:
                 if study.floor or design.processor_name(meta) == here:
                     return file.parent
                 say(f"{file.parent.name} was begun on another processor and is not continued")
