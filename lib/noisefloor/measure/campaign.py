@@ -386,7 +386,7 @@ class Campaign(Folder):
             if run.server.datadir and name not in builds:
                 builds[name] = loading.built(run.server)
         facts = {
-            **self.facts_of(Cell(run.workload, run.threads, run.arm), run.arm),
+            **self.facts_of(run.workload, run.threads, run.arm),
             "versions": {
                 "server": engines.label(run.server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],

@@ -23,7 +23,7 @@ import pyarrow
 from noisefloor import parse, paths, schedule
 from noisefloor.data import design, tidy
 from noisefloor.measure.progress import Progress
-from noisefloor.model import Arm, Study, StudyError, study_of
+from noisefloor.model import Arm, Study, StudyError, Workload, study_of
 from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
@@ -228,15 +228,15 @@ class Folder:
             return schedule.SPENT
         return f"the {self.plan['blocks']} declared blocks are measured"
 
-    def facts_of(self, cell: Cell, arm: Arm) -> dict[str, Any]:
-        """What run.json says of every run of a comparison, under one of its arms, that ends now."""
+    def facts_of(self, work: Workload, threads: int, arm: Arm) -> dict[str, Any]:
+        """What run.json says of every run that ends now."""
         return {
             "format": tidy.FORMAT,
             "study": self.study.name,
             "campaign": self.folder.name,
-            "workload": cell.workload.name,
-            "workload_tool": cell.workload.tool,
-            "threads": cell.threads,
+            "workload": work.name,
+            "workload_tool": work.tool,
+            "threads": threads,
             "arm": arm.name,
             "end": now(),
             "seed": self.seed,

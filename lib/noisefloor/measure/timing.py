@@ -262,7 +262,7 @@ class _Timed(Folder):
         _must(took, f"{command[:_SHOWN]!r} ({arm.name} in {where})", given)
         kept = ("real_s", "user_s", "sys_s", "maxrss_B", "printed_B")
         return {
-            **self.facts_of(self._cell, arm),
+            **self.facts_of(self._cell.workload, self._cell.threads, arm),
             "run": f"{pair_id}-{position}-{schedule.slug(arm.name)}",
             "block": self.block,
             "pair": number,
