@@ -1,11 +1,7 @@
 """A campaign: what it finds out before its first block, and the runs that it makes."""
 
 import contextlib
-import hashlib
-import json
-import re
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -425,27 +421,6 @@ class Campaign(Folder):
             raise
         if by_arm:
             write_json(self.folder / f"block-{self.block:02d}.json", by_arm)
-
-    def _variables(self, server: Any) -> dict[str, str]:
-        """{"file": name}: the file in the campaign's folder with all global variables of a Server or
-        a Guest, one file per content, without the names of this machine; a run's file points to it.
-        Of a Guest, variables with its names are left out."""
-        values, guest = server.variables(), bool(self.study.floor)
-        if guest:
-            values = {k: v for k, v in values.items() if not tidy.names_machine(k)}
-        text = json.dumps(values, indent=0, sort_keys=True)
-        places = (server.folder, server.folder.parent, paths.engines(), paths.root())
-        for private, shown in zip(places, ("server", "server", "engines", "project"), strict=True):
-            for path in (private, private.resolve()):  # a link leads to another name of it
-                text = text.replace(str(path), f"<{shown}>")
-        text = server.nameless(text) if guest else text.replace(str(server.socket), "<socket>")
-        if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
-            text = text.replace(where, "<address>")
-        text = re.sub(rf"(?<!\w){re.escape(socket.gethostname())}(?!\w)", "<host>", text)
-        name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
-        if not (self.folder / name).exists():
-            write_json(self.folder / name, json.loads(text))
-        return {"file": name}
 
 
 def _fatal(folder: Path) -> str:

@@ -6,9 +6,12 @@ its runs are whole.
 
 import contextlib
 import dataclasses
+import hashlib
 import json
+import re
 import secrets
 import shutil
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -242,6 +245,27 @@ class Folder:
             "seed": self.seed,
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
         }
+
+    def _variables(self, server: Any) -> dict[str, str]:
+        """{"file": name}: the file in this folder with all global variables of a Server or a Guest,
+        one file per content, without the names of this machine; a run's file points to it. Of a
+        Guest, variables with its names are left out."""
+        values, guest = server.variables(), bool(self.study.floor)
+        if guest:
+            values = {k: v for k, v in values.items() if not tidy.names_machine(k)}
+        text = json.dumps(values, indent=0, sort_keys=True)
+        places = (server.folder, server.folder.parent, paths.engines(), paths.root())
+        for private, shown in zip(places, ("server", "server", "engines", "project"), strict=True):
+            for path in (private, private.resolve()):  # a link leads to another name of it
+                text = text.replace(str(path), f"<{shown}>")
+        text = server.nameless(text) if guest else text.replace(str(server.socket), "<socket>")
+        if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
+            text = text.replace(where, "<address>")
+        text = re.sub(rf"(?<!\w){re.escape(socket.gethostname())}(?!\w)", "<host>", text)
+        name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+        if not (self.folder / name).exists():
+            write_json(self.folder / name, json.loads(text))
+        return {"file": name}
 
     def skips(self, cell: Cell) -> bool:
         """Whether this machine does not allow the cell's workload or arm."""
