@@ -11,7 +11,7 @@ from analysis import tablespaces
 from conftest import documented, planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
-from noisefloor.data import design, question, results
+from noisefloor.data import design, question, results, tidy
 
 VERDICTS = {"slower", "faster", "more", "less", "larger", "smaller", "same", "cannot tell"}
 
@@ -213,7 +213,7 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
     assert results.evidence(r)["runs"].sum() == 3 * results.evidence(part)["runs"].sum()
     assert len(results.evidence(r)) == len(results.evidence(part))
     assert results.stages(r).empty
-    assert results.warmups(r).empty
+    assert r.frame(tidy.warmups).empty
     assert results.fact(r, "damage").empty
 
 

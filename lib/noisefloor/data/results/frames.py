@@ -20,21 +20,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "\n… (cut here)"
 
 
-def warmups(page: Results) -> pd.DataFrame:
-    """The warm-ups after a restart, as `tidy.warmups` reads them."""
-    return page.frame(tidy.warmups)
-
-
-def lags(page: Results) -> pd.DataFrame:
-    """How far replicas lag, as `tidy.lags` reads it."""
-    return page.frame(tidy.lags)
-
-
-def profiles(page: Results) -> pd.DataFrame:
-    """Which functions use the processor, as `tidy.profiles` reads them."""
-    return page.frame(tidy.profiles)
-
-
 def stages(page: Results) -> pd.DataFrame:
     """What every process of a pipe did, as `tidy.stages` reads it."""
     table = page.frame(tidy.stages)
