@@ -6,7 +6,6 @@ from typing import Any
 
 from noisefloor.data import results
 from noisefloor.measure import asking, course, elsewhere, loading
-from noisefloor.measure.campaign import FAILURES as FAILURES
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, from_clients
@@ -38,7 +37,7 @@ def measure_study(
     """The campaigns that answer `question` of the study called `name` ("": its headline, "all":
     every one), measured now, one after the other. `clients`: the cluster whose workers load;
     `server` (its URL), `allow`, `dry`: as `elsewhere.measure_as_guest` takes them; `seed`: as
-    `measure`. Raises one of `FAILURES`."""
+    `measure`. Raises one of `campaign.FAILURES`."""
     parameters = asking.completed(name, parameters, guest=bool(server))
     asked, hosts = asking.checked(name, question, parameters, clients, guest=bool(server))
     lua = parameters.get("lua", "")
