@@ -37,7 +37,7 @@ _TAU = Path(__file__).parents[1] / "tau.json"
 
 
 @functools.cache
-def _taus() -> dict[str, Any]:
+def taus() -> dict[str, Any]:
     """{instrument: {metric: {"value", "df", "questions"}}} of the scatter between sittings, as the
     recorded campaigns say (`calibrate.found.tau`)."""
     return json.loads(_TAU.read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def _taus() -> dict[str, Any]:
 
 def tau(instrument: str, metric: str) -> combine.Tau | None:
     """The pooled scatter between sittings, log scale; None while too few questions have repeats."""
-    known = _taus().get(instrument, {}).get(metric)
+    known = taus().get(instrument, {}).get(metric)
     if not known or known["questions"] < combine.QUESTIONS:
         return None
     return combine.Tau(known["value"], known["df"], known["questions"])
