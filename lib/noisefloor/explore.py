@@ -20,7 +20,6 @@ import traitlets
 
 from noisefloor import paths, schedule
 from noisefloor.data import archive, results, tidy
-from noisefloor.data.archive import Unknown
 from noisefloor.model import METRICS, Study
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
@@ -61,7 +60,7 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
     """All campaigns of the page of the study called `source`, or those of them with `workload`; the
     campaign of that name; or the archive of that path (from here or from the project's folder), its
     arms compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
-    NotATable, Unknown, Damaged."""
+    Refusal, Damaged."""
     if _is_archive(source):
         return archive.load(source, baseline, texts=texts)
     if newest := _newest(source):
@@ -145,7 +144,7 @@ class Question:
         """The sources that have the workload and metric, by what they are called."""
         names = [PAGE if _is_page(s) else when(s.meta) or s.meta["campaign"] for s in self.sources]
         if len(set(names)) < len(names):
-            raise Unknown(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
+            raise Refusal(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
         asked = self.workload, self.metric
         named = zip(names, self.sources, strict=True)
         return {name: s for name, s in named if len(s.judged(*asked))}
@@ -154,7 +153,7 @@ class Question:
     def judged(self) -> pd.DataFrame:
         """The verdict table, one source after the other, with the columns `source` and `campaign`,
         the names of its rows (on a page: their processor). An arm of several questions of a page is
-        that of the first question. Raises Unknown if no run has the metric."""
+        that of the first question. Raises Refusal if no run has the metric."""
         parts = []
         for name, source in self._there.items():
             table = source.judge(
@@ -168,7 +167,7 @@ class Question:
                 table = table.assign(campaign=table["processor"].map(short))
             parts.append(table)
         if not parts:
-            raise Unknown(f"{self.workload}: no run has {metric_label(self.metric)}")
+            raise Refusal(f"{self.workload}: no run has {metric_label(self.metric)}")
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
@@ -403,7 +402,7 @@ class Explorer:
     `source` and `against`: studies or campaigns by name or archives by path, "" for the first study
     and for none; `texts`: the folder that an archive was made from; the rest (workload, metric,
     threads, arms, margin_pct): what is asked first, empty for all or the metric's own. Raises
-    NotFound, Unknown, Damaged."""
+    NotFound, Refusal, Damaged."""
 
     def __init__(
         self,
@@ -508,7 +507,7 @@ class Explorer:
         else:
             works = [w for w in works if w in set(source.judged()["workload"])]
         if not works:
-            raise Unknown("This campaign has no whole pair yet.")
+            raise Refusal("This campaign has no whole pair yet.")
         _offer(self.workload, works, workload)
         source = self._open(self.campaign.value, workload=self.workload.value)
         rows = source.judged(self.workload.value)
@@ -600,14 +599,14 @@ class Explorer:
 def _offer(control: Any, options: Sequence[Any], value: Any = None) -> None:
     """Set what a control offers, values or (words, value). It gets `value` where one is given, else
     keeps its own where that is left, else gets the first; where several can be chosen it keeps
-    those that are left, or gets all. Raises Unknown for a value that is not offered."""
+    those that are left, or gets all. Raises Refusal for a value that is not offered."""
     options = [o if isinstance(o, tuple) else (str(o), o) for o in options]
     several = isinstance(control, ipywidgets.SelectMultiple)
     values, before = [v for _, v in options], list(map(tuple, control.options))
     chosen = control.value
     wanted = tuple(value or ()) if several else () if value in (None, "") else (value,)
     if odd := [v for v in wanted if v not in values]:
-        raise Unknown(
+        raise Refusal(
             f"{control.description.lower()} {odd[0]!r} is not in this campaign; there are: "
             f"{', '.join(map(str, values))}; nothing was shown"
         )

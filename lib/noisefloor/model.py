@@ -48,26 +48,13 @@ def _metrics() -> dict[str, Metric]:
     answer."""
     with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return {
-        row["name"]: Metric(
-            row["name"],
-            row["label"],
-            row["unit"],
-            row["better"],
-            row["shown_unit"],
-            float(row["scale"]),
-            row["judged"] == "yes",
-            row["short"],
-            float(row["margin_pct"]),
-            float(row["quick_pct"]),
-            row["larger"],
-            row["smaller"],
-            float(row["quantile"] or 0),
-            row["kin"],
-            row["terminal"],
-        )
-        for row in rows
-    }
+    numbers = [f.name for f in fields(Metric) if f.type is float]
+    metrics = {}
+    for row in rows:  # its columns are the fields of Metric
+        facts: dict[str, Any] = {**row, "judged": row["judged"] == "yes"}
+        facts |= {name: float(row[name] or 0) for name in numbers}
+        metrics[row["name"]] = Metric(**facts)
+    return metrics
 
 
 METRICS = _metrics()

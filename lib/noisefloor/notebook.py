@@ -15,6 +15,7 @@ _PLACES = {
     "plots": "show.plots",
     "report": "show.report",
     "results": "data.results",
+    "tidy": "data.tidy",
 }
 
 

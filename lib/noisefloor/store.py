@@ -38,6 +38,8 @@ _ENDLESS = 1e308  # an endless interval, in databases whose numbers have no infi
 class StoreError(Refusal):
     """A database that cannot be used."""
 
+    code = 1
+
 
 class NothingToJudge(StoreError):
     """A campaign without a pair."""

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.claims import agree, order
-from noisefloor.data.archive import Archive, Unknown, in_order
+from noisefloor.data.archive import Archive, in_order
 from noisefloor.model import METRICS, leading
 from noisefloor.stats.verdict import differs, kind
-from noisefloor.text import amounts, answers
+from noisefloor.text import Refusal, amounts, answers
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
 MOST_OUTLIERS = 12  # runs that are told one by one
@@ -123,7 +123,7 @@ class Judged(NamedTuple):
 
 
 def claims(archive: Archive) -> list[Judged]:
-    """What the authors of the runs claim, and whether their runs agree. Raises Unknown for a claim in
+    """What the authors of the runs claim, and whether their runs agree. Raises Refusal for a claim in
     about.toml that cannot be read."""
     rows, base = main(archive), archive.baseline
     return [
@@ -159,12 +159,12 @@ def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
 def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     """The change that a claim names, of its arm against the baseline, in percent. leader: who is
     ahead; by: from and to how many percent; of: whose number they are a share of. Without numbers:
-    any change in that direction. Raises Unknown for a claim that cannot be read."""
+    any change in that direction. Raises Refusal for a claim that cannot be read."""
     arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
     leader, by = claim.get("leader"), claim.get("by", [0, 0])
     own = whose == leader
     if leader not in arms or whose not in arms or len(by) != 2 or (own and max(by) >= 100):
-        raise Unknown(
+        raise Refusal(
             f"about.toml, {claim['said']!r}: `leader` and `of` name one of {' and '.join(arms)}, `by`"
             " holds from and to how many percent, below 100 of the leader's own; nothing was judged"
         )

@@ -55,6 +55,33 @@ class Page(calibrate.Calibration):
         return Shown(piece("box", inner), self.headline)
 
     @property
+    def details(self) -> list[str]:
+        """What the four sentences rest on, a sentence each."""
+        false, low, high = self.cells["different_pct"], self._missed.min(), self._missed.max()
+        kinds = f"over {len(false)} kinds of noise"
+        details = [
+            f"Equal servers, {kinds}: {false.min():.1f} to {false.max():.1f} of 100 synthetic "
+            "campaigns name a difference.",
+            f"Missed, by how much runs and starts scatter: a real 2 % in {low[2]:.0f} to {high[2]:.0f} % "
+            f"of campaigns, 4 % in {low[4]:.0f} to {high[4]:.0f} %.",
+        ]
+        try:
+            pairs = ((self.identical, "identical servers"), (self.controls, "a server with itself"))
+            details += [
+                f"Of {len(rows)} recorded comparisons of {what} {rows['verdict'].map(differs).sum()} "
+                "name a difference."
+                for rows, what in pairs
+            ]
+            details += [
+                f"Of {r.repeats} repeats of {INSTRUMENTS.get(r.instrument, r.instrument)} {r.inside} "
+                "lie inside: sittings differ by more than one of them shows."
+                for r in self._badly_predicted()
+            ]
+        except live.TooShort as e:
+            details.append(str(e))
+        return details
+
+    @property
     def behind(self) -> Shown:
         """What the sentences rest on, and which goals are missed."""
         facts = self.figures["facts"]

@@ -282,7 +282,7 @@ def _numbers(result):
 def check(text: str | bytes) -> str:
     """What the parsers made of one input: the first tool that read it, or "refused". Raises Broken, or
     whatever escaped from a parser."""
-    kind = tools.named(text)
+    kind = getattr(tools.tool_of(text), "NAME", None)
     outcome, found = "refused", []
     for name, read in (("sysbench", parse.sysbench), ("time", parse.time)):
         try:

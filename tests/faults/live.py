@@ -32,15 +32,15 @@ if "LD_PRELOAD" in os.environ:  # libfaketime takes it for a time of the other c
     import threading, time
     time.sleep = lambda seconds: threading.Event().wait(seconds)
 from pathlib import Path
-from noisefloor.measure import child, collect, lock
+from noisefloor.measure import child, collect, loading, lock
 from noisefloor.servers import server, session
 session.ANSWER_S, child.PATIENCE_S = 8, 5
 if folder := os.environ.get("NOISEFLOOR_LOCK"):
     lock.NAME, lock.FOLDER = "\\0" + folder, folder
-for waits in (server.Server.start, server.Server.ready):
+for waits in (server.Server.start, server.Server._ready):
     waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):
-    collect.templates = lambda study, builds, folder: {
+    loading.templates = lambda study, builds, folder: {
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)
     }
 if os.environ.get("DEALT"):  # the arms in the order in which their servers are made

@@ -23,7 +23,8 @@ from conftest import noisefloor as run
 from live import LONGEST_S, SEED, Live, mounts, promise, send
 from noisefloor import model, paths
 from noisefloor.data import tidy
-from noisefloor.measure import child, collect, tools
+from noisefloor.measure import child, collect, loading, tools
+from noisefloor.measure.campaign import CampaignError
 from noisefloor.measure.child import ToolError
 from noisefloor.servers import session
 from noisefloor.servers.server import ServerError
@@ -198,7 +199,7 @@ def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, comma
     assert at_work.end() == 130
     (folder,) = at_work.runs.iterdir()
     for facts in map(tidy.read, tidy.run_folders(folder)):
-        out = tidy.sysbench(folder / facts["run"])
+        out = tidy.Run(folder / facts["run"]).sysbench
         if not facts["warmup"]:
             assert out["duration_s"] == pytest.approx(SECONDS, abs=1)
             assert out["latency"]["max"] < 2 * SECONDS
@@ -279,9 +280,9 @@ def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
     mariadb, home, monkeypatch
 ):
     monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (SECONDS, SECONDS))
-    monkeypatch.setattr(collect, "templates", lambda *given: {"": mariadb})
+    monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
     given = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
-    with pytest.raises(collect.CampaignError) as e:
+    with pytest.raises(CampaignError) as e:
         collect.measure_study("own-study", rate="20000", budget_min=0.3, **given)
     n = sum(1 for r in paths.runs().glob("*/*-p[0-9]*-0-*"))
     assert f"saturated in {n} of {n} windows: no word at this rate; a server finished about" in str(

@@ -125,7 +125,7 @@ def read_all(campaign):
     """Everything that a page, `store` and `history` read of a campaign."""
     opened = results.load(campaign)
     store._rows(campaign)
-    for of in (results.proofs, results.exposed, results.maxima, results.warnings):
+    for of in (results.proofs, results.warnings):
         of(opened)
     for of in (results.skipped, results.workloads):
         of(opened)

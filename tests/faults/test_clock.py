@@ -65,7 +65,7 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql, stepped):
     assert 0 < tidy.meta(folder)["spent_s"] < took
     for facts in runs:  # a run's own seconds come from clocks that nobody steps
         if not facts["warmup"]:
-            out = tidy.sysbench(folder / facts["run"])
+            out = tidy.Run(folder / facts["run"]).sysbench
             assert out["duration_s"] == pytest.approx(facts["slice_s"], abs=30)  # not an hour
     table = results.load(folder).verdicts
     assert isinstance(table, pd.DataFrame)

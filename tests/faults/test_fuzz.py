@@ -93,7 +93,7 @@ from noisefloor import parse, tools
 line, size = {line!r}, {size}
 text = (line * (size // len(line) + 1))[:size].encode()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-tools.named(text)
+tools.tool_of(text)
 for read in (parse.sysbench, parse.time, parse.split_runs):
     try:
         read(text)
@@ -127,7 +127,7 @@ def test_a_long_line_is_one_sentence_and_little_memory(line, size, most_mib):
 def test_a_long_line_takes_no_longer_than_its_length(piece):
     line, began = piece * (200_000 // len(piece)), perf_counter()
     for text in (line, RW + line, RW.replace("[ 5s ]", line + "\n[ 5s ]"), line + "\n" + RW):
-        tools.named(text)
+        tools.tool_of(text)
         for read in (parse.sysbench, parse.time):
             with suppress(parse.ParseError):
                 read(text)

@@ -17,6 +17,7 @@ from live import Live, asked, promise
 from noisefloor import model as study
 from noisefloor.data import tidy
 from noisefloor.measure import collect
+from noisefloor.measure.campaign import Campaign
 from noisefloor.servers.sandbox import sweep
 
 pytestmark = pytest.mark.slow
@@ -92,7 +93,7 @@ def test_a_run_that_a_power_cut_left_is_set_aside(recorded, file, how):
     (run / file).write_bytes(whole[: len(whole) // 2] if how == "half" else b"")
     if how == "missing":
         (run / file).unlink()
-    c = collect.Campaign(study.study_of(meta), recorded, meta, collect.Progress())
+    c = Campaign(study.study_of(meta), recorded, meta, collect.Progress())
     promise(recorded.parent)
     assert pair not in set(c.table["pair_id"])
     assert c.table["run"].nunique() == before - 2

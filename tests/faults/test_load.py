@@ -28,7 +28,7 @@ def test_2048_threads(campaign, mysql):
     c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     assert c.done() == {"in-memory-t2048-encrypted": 1}
     for run in tidy.run_folders(c.folder):
-        assert tidy.sysbench(run)["threads"] == 2048
+        assert tidy.Run(run).sysbench["threads"] == 2048
 
 
 def slope(x, values) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from conftest import DATA, planned
 from noisefloor import model as study
 from noisefloor.data import results, tidy
 from noisefloor.measure import collect
+from noisefloor.measure.campaign import Campaign
 
 slow = pytest.mark.slow
 SOURCE = DATA / "campaign"
@@ -30,7 +31,7 @@ def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
         shutil.copy(file, tmp_path)
     meta = planned(json.loads((SOURCE / "campaign.json").read_text()), **LONG) | OPEN
     (tmp_path / "campaign.json").write_text(json.dumps(meta))
-    c = collect.Campaign(study.study_of(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
+    c = Campaign(study.study_of(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
     pair = [r for r in tidy.run_folders(SOURCE) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
     rows = [row for run in pair for row in tidy.rows(run)]
     assert {row["position"] for row in rows} == {0, 1}
@@ -94,7 +95,7 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     took["judge"] = time.process_time() - began
     began = time.process_time()
     meta = planned(tidy.meta(ten_thousand), **LONG)
-    c = collect.Campaign(study.study_of(meta), ten_thousand, meta, collect.Progress())
+    c = Campaign(study.study_of(meta), ten_thousand, meta, collect.Progress())
     took["continue"] = time.process_time() - began
     assert sum(c.done().values()) == 5_000
     began = time.process_time()

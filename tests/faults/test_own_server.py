@@ -20,6 +20,7 @@ from noisefloor import model as study
 from noisefloor import paths
 from noisefloor.data import tidy
 from noisefloor.measure import collect
+from noisefloor.measure.campaign import CampaignError
 from noisefloor.servers import guest
 from noisefloor.servers.guest import Journal
 from noisefloor.servers.server import Server, ServerError, secret_file
@@ -235,7 +236,7 @@ def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
         if "run" in child.cmdline():  # not the one that loads the tables
             child.send_signal(how)
 
-    failed = pytest.raises(collect.CampaignError, match="failed in every attempt")
+    failed = pytest.raises(CampaignError, match="failed in every attempt")
     with failed, signalled("sysbench", 1000, send=send):
         measured(theirs.url)
     theirs.unchanged()
@@ -569,7 +570,7 @@ def test_each_documented_right_is_needed_and_no_other(theirs, home):
     theirs.now(f"REVOKE {extra} ON *.* FROM bench@'%'")
     for right, on in grants(theirs):
         theirs.server.script(f"REVOKE {right} ON {on} FROM bench@'%'")
-        with pytest.raises((ServerError, study.StudyError, collect.CampaignError)) as e:
+        with pytest.raises((ServerError, study.StudyError, CampaignError)) as e:
             measured(theirs.url, budget_min=0.25)
         assert "\n" not in str(e.value)
         assert CANARY not in str(e.value)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis import factors
 from conftest import done, environment
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
@@ -97,7 +98,7 @@ def percent(log):
 def test_main_effects_and_what_both_do_beyond_their_sum(guest):
     s = studies.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
     logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
-    found = results.effects(Told(s, [(k, *map(percent, v)) for k, v in logs.items()]))
+    found = factors.effects(Told(s, [(k, *map(percent, v)) for k, v in logs.items()]))
     found = found.set_index("setting")
     assert list(found.index) == ["a: 1 to 2", "b: x to y", "both, beyond the sum of each alone"]
     middle = [(0.3 + 0.5 - 0.1) / 2, (0.1 + 0.5 - 0.3) / 2, 0.5 - 0.3 - 0.1]
@@ -115,11 +116,11 @@ def test_main_effects_and_what_both_do_beyond_their_sum(guest):
 
 def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
     one = studies.load("own-study", settings=["a=1,2"])
-    assert results.effects(Told(one, [("a=2", 1.0, 0.5, 1.5)])).empty
+    assert factors.effects(Told(one, [("a=2", 1.0, 0.5, 1.5)])).empty
     two = studies.load("own-study", settings=["a=1,2,3"])
-    found = results.effects(Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]))
+    found = factors.effects(Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]))
     assert list(found["verdict"]) == ["cannot tell", "faster"]
-    assert results.effects(Told(two, [("a=2", 1.0, 0.5, 1.5)])).empty  # an arm without a row
+    assert factors.effects(Told(two, [("a=2", 1.0, 0.5, 1.5)])).empty  # an arm without a row
 
 
 # -- what a server says to it ----------------------------------------------------------------------

@@ -90,9 +90,9 @@ def test_each_pair_asks_the_gate_once_before_either_of_its_runs(on_one):
     assert all(f["gate"]["waited_s"] == 0.5 for f in runs if not f["warmup"])
     assert "gate" not in runs[0]
     assert tidy.meta(c.folder)["waited_s"] == 1.0
-    again = collect.Campaign(SMOKE, c.folder, tidy.meta(c.folder), c.progress)
-    assert again._gate.tally == {"probes": 4, "waits": 2, "seconds": 1.0}  # a pair counts once
-    theirs = collect.Campaign(
+    again = measuring.Campaign(SMOKE, c.folder, tidy.meta(c.folder), c.progress)
+    assert again._gate.waited_s == 1.0  # a pair counts once
+    theirs = measuring.Campaign(
         replace(SMOKE, floor={"tps": (0.7, 3.0)}), c.folder, tidy.meta(c.folder), c.progress
     )
     assert theirs.quiet() == {}  # nobody looks at a server that is not ours
@@ -150,7 +150,7 @@ def orders(recorded, knows: bool, pairs: int = 600) -> tuple[np.ndarray, np.ndar
     """(seconds waited before each pair, whether the arm was measured first) of a campaign among such
     neighbours, by the code that measures; with those that know (`knows`) what follows."""
     meta, host = planned(tidy.meta(recorded), blocks=pairs), Neighbours(1)
-    c = collect.Campaign(model.study_of(meta), recorded, meta, collect.Progress())
+    c = measuring.Campaign(model.study_of(meta), recorded, meta, collect.Progress())
     c._table, c._new, c._gate, made = c._table[:0], [], host.gate(), []
     cell = next(x for x in schedule.cells(c.study) if not x.control)
 
@@ -191,7 +191,7 @@ def test_a_run_that_fails_twice_costs_its_pair_and_three_the_campaign(on_one):
     assert "port: wanted 1, refused" in next(c.folder.glob("*.failed*/failure.txt")).read_text()
     c.pair(bench, cell_of(chosen))
     assert c.lost == 2
-    with pytest.raises(collect.CampaignError, match=r"3 pairs in a row were lost.*no-such-option"):
+    with pytest.raises(measuring.CampaignError, match=r"3 pairs in a row were lost.*no-such-option"):
         c.pair(bench, cell_of(chosen))
     no_data(c)
     assert whole(c) == []
@@ -247,7 +247,7 @@ def test_a_lost_pair_is_made_anew_under_a_free_number(on_one):
         c.pair(bench, cell_of(SMOKE))
     for run in c.folder.glob("*-p000-*"):
         (run / "sysbench.txt").write_text("edited")
-    again = collect.Campaign(SMOKE, c.folder, c.meta, c.progress)
+    again = measuring.Campaign(SMOKE, c.folder, c.meta, c.progress)
     assert again.done() == {"in-memory-t4-encrypted": 1}
     again.pair(bench, cell_of(SMOKE))
     assert sorted(tidy.tidy_table(c.folder).drop_duplicates("run")["pair"]) == [0, 0, 1, 1]
@@ -378,7 +378,7 @@ def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(table["block"]) == {0}
     assert all(any(p.startswith(f"{n}: ") for p in problems) for n in unproved)
-    again = collect.Campaign(chosen, c.folder, c.meta, c.progress)
+    again = measuring.Campaign(chosen, c.folder, c.meta, c.progress)
     assert again.done() == {"in-memory-t4-encrypted": 1}
     again.block = 1
     bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 0")
@@ -409,7 +409,7 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
     assert not any(started for _, started in seen)
     assert c.done() == {"in-memory-t40-encrypted": 1}
     for run in tidy.run_folders(c.folder):
-        out, facts = tidy.sysbench(run), tidy.read(run)
+        out, facts = tidy.Run(run).sysbench, tidy.read(run)
         assert out["threads"] == 40
         assert facts["argv"][:2] == ["sysbench", "oltp_read_write"]  # not how it was held back
         assert 0.9 <= out["duration_s"] < 3

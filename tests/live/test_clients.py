@@ -12,7 +12,7 @@ from conftest import command_lines, done, noisefloor, refused
 from noisefloor import model as study
 from noisefloor import parse, studies
 from noisefloor.data import tidy
-from noisefloor.measure import collect
+from noisefloor.measure import loading
 from noisefloor.measure.campaign import PairLost
 from test_cluster import kill_one, workers
 from test_collect import SMOKE, cell_of
@@ -57,7 +57,7 @@ def test_the_results_of_two_clients_are_one_run(loaded):
     assert not any(password.split()[0] in lines for lines in seen)
     apart = []  # seconds between the starts of both clients
     for run in made:
-        facts, found = tidy.read(run), tidy.sysbench(run)
+        facts, found = tidy.read(run), tidy.Run(run).sysbench
         proof = {"variables.json", "evidence.json"} if facts["arm"] == "encrypted" else set()
         assert {p.name for p in run.iterdir()} == {
             "run.json", "clients.json", "sysbench-1.txt", "sysbench-2.txt", *proof
@@ -130,7 +130,7 @@ def test_a_client_that_cannot_load_is_a_failed_run(loaded):
 
 @pytest.mark.slow
 def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkeypatch):
-    monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    monkeypatch.setattr(loading, "templates", lambda *a: {"": mysql})
     asked = ("run", "binlog-encryption", "--question", "headline")
     asked += ("--profile", "smoke", "--budget", "0.3")
     done(*asked, "--clients", two.scheduler_address)

@@ -16,7 +16,7 @@ from conftest import alive, campaigns, moved, until
 from noisefloor import model as study
 from noisefloor import parse, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import child, collect, connections, tools
+from noisefloor.measure import asking, child, connections, tools
 from noisefloor.servers import engines, evidence, wire
 from noisefloor.servers.server import ServerError
 
@@ -129,7 +129,7 @@ def test_a_group_that_the_server_refuses_connects_nobody(bench, tmp_path):
 def test_a_post_quantum_exchange_and_the_one_beside_it(campaign, request, tmp_path):
     """MariaDB 11.8 as it comes, the client with the libraries of the MySQL build."""
     chosen = asked("post-quantum")
-    if why := collect.lacks(chosen, "mysql"):
+    if why := asking.lacks(chosen, "mysql"):
         pytest.skip(why)
     assert {a.engine for a in chosen.compared} == {"mariadb-11.8"}
     _, bench = campaign(chosen, request.getfixturevalue("newer"))

@@ -12,8 +12,9 @@ import pytest
 from conftest import done, noisefloor
 from noisefloor import model, paths, studies
 from noisefloor.data import packed, tidy
-from noisefloor.measure import collect
+from noisefloor.measure import collect, loading
 from noisefloor.measure import due as lacking
+from noisefloor.measure.campaign import CampaignError
 from noisefloor.measure.folder import description, write_json
 from noisefloor.servers import doctor, engines
 from noisefloor.text.answers import MOST_LINES
@@ -190,7 +191,7 @@ def test_the_most_wanted_that_fit_are_measured_and_a_failure_is_one_sentence(hom
         clock[0] += 60 * minutes[question]
         made.append((study, question, profile))
         if question == "d":
-            raise collect.CampaignError("the disk is full")
+            raise CampaignError("the disk is full")
         return (home / question,)
 
     listed = [lacking.Due("s", q, "?", 0, 1, m, q == "a") for q, m in minutes.items()]
@@ -224,7 +225,7 @@ def short(home, mysql, monkeypatch):
     monkeypatch.setattr(
         lacking, "_questions", lambda: (q for q in every() if q[0].key == IN_TURN[1])
     )
-    monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    monkeypatch.setattr(loading, "templates", lambda *a: {"": mysql})
 
 
 @pytest.mark.slow  # test_kill has the same command, killed once

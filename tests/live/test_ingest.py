@@ -33,9 +33,9 @@ from conftest import DATA, comparisons, documented, done, noisefloor, refused
 from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
-from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
+from noisefloor.data.ingest import TABLES, build, files, frame, labels, manifest
 from noisefloor.show import report
-from noisefloor.text import amounts
+from noisefloor.text import Refusal, amounts
 from noisefloor.text.answers import MOST_LINES
 from noisefloor.tools import Run
 
@@ -118,7 +118,7 @@ def test_a_file_of_labels(tree, out, tmp_path):
     assert _ingest(tree, out, rules=str(rules))["read"] == 2, "other labels, read again"
     for wrong in ("(", "no groups", r"(?P<colour>.)"):
         rules.write_text(wrong)
-        with pytest.raises(build.Refused, match=r"labels\.txt"):
+        with pytest.raises(Refusal, match=r"labels\.txt"):
             _ingest(tree, out, rules=str(rules))
 
 
@@ -451,7 +451,7 @@ def test_refusals_are_a_sentence(tree, out, tmp_path):
         text = noisefloor(*argv)
         refused(text, words="format 0")
         assert "noisefloor ingest" in text.stderr
-    with pytest.raises(NotATable):
+    with pytest.raises(Refusal):
         frame(out, "tidy")
 
 
@@ -609,7 +609,7 @@ def test_a_claim_that_cannot_be_read_is_one_sentence(tree, out, fields):
     told = f'said = "so"\narm = "percona-server"\n{fields}\nat = {{ "buffer pool 2G" = [1, 64] }}\n'
     (out / "about.toml").write_text(f'title = "Two servers"\n[[claims]]\n{told}')
     found = archives.load(out, "mysql", label="server")
-    with pytest.raises(archives.Unknown, match=r"about.toml, 'so': `leader` and `of` name one of"):
+    with pytest.raises(Refusal, match=r"about.toml, 'so': `leader` and `of` name one of"):
         analysis.claims(found)
 
 

@@ -19,7 +19,7 @@ from noisefloor import calibrate, paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.tidy import rates
 from noisefloor.measure import campaign as campaigns
-from noisefloor.measure import collect, tools
+from noisefloor.measure import collect, loading, own, tools
 from noisefloor.model import as_guest
 from noisefloor.servers.server import ServerError
 from noisefloor.studies.own import RATE_MOST, share_of
@@ -134,7 +134,7 @@ def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
     c.pair(bench, cell(c))
     arm = c.study.arms[0].name
     (run,) = (r for r in tidy.run_folders(c.folder) if tidy.read(r)["arm"] == arm)
-    out = tidy.sysbench(run)  # as it was printed: a busy machine may saturate a window
+    out = tidy.Run(run).sysbench  # as it was printed: a busy machine may saturate a window
     assert out["latency"]["max"] > 0.19
     # 20 of 1,100 transactions arrive while it stands still, 11 of them wait half of it or more;
     # clients in a closed loop would have sent it one or two
@@ -209,9 +209,9 @@ def test_a_share_is_rounded_to_two_digits(tps, percent, rate):
 @pytest.mark.slow
 def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monkeypatch, capsys):
     monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (2, 2))
-    monkeypatch.setattr(collect, "templates", lambda *given: {"": mariadb})
-    measured, looks = collect._capacity, []
-    monkeypatch.setattr(collect, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
+    monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
+    measured, looks = own._capacity, []
+    monkeypatch.setattr(own, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
     asked = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
     asked |= {"rate": "25%", "budget_min": 0.3}
 

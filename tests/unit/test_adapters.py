@@ -56,9 +56,9 @@ def runs_of(text: str) -> list[tools.Run]:
 def test_a_text_is_one_run(name, values, threads, seconds):
     text = read(name)
     (run,) = runs_of(text)
-    assert tools.named(text).lower() == name.partition("/")[0]
+    assert tools.tool_of(text).NAME.lower() == name.partition("/")[0]
     assert dict(run.values) == pytest.approx(values)
-    assert (run.threads, run.keys["tool"]) == (threads, tools.named(text))
+    assert (run.threads, run.keys["tool"]) == (threads, tools.tool_of(text).NAME)
     assert run.seconds == pytest.approx(seconds) if seconds else run.seconds is None
     (as_bytes,) = runs_of(text.replace("\n", "\r\n").encode())
     assert as_bytes.values == run.values
@@ -66,7 +66,7 @@ def test_a_text_is_one_run(name, values, threads, seconds):
 
 @pytest.mark.parametrize(("name", "reason"), FAILED)
 def test_a_failed_or_cut_text_is_recognised_and_refused(name, reason):
-    assert tools.named(read(name)).lower() == name.partition("/")[0]
+    assert tools.tool_of(read(name)).NAME.lower() == name.partition("/")[0]
     with pytest.raises(ParseError) as raised:
         runs_of(read(name))
     assert raised.value.reason.startswith(reason)
@@ -149,7 +149,7 @@ def test_failed_transactions_are_noted():
     ],
 )  # fmt: skip
 def test_what_a_tool_did_else_is_no_failed_run(text, tool, chore):
-    assert (tools.named(text), tools.tool_of(text).chore(text)) == (tool, chore)
+    assert (tools.tool_of(text).NAME, tools.tool_of(text).chore(text)) == (tool, chore)
 
 
 # -- judged and ingested -----------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def test_a_module_that_is_put_beside_them_is_found(tmp_path, monkeypatch):
     tools.all_tools.cache_clear()
     try:
         assert runs_of("Requests/sec: 748868.53")[0].values == {"tps": 748868.53}
-        assert tools.named(read("pgbench/15")) == "pgbench"
+        assert tools.tool_of(read("pgbench/15")).NAME == "pgbench"
     finally:
         monkeypatch.undo()
         tools.all_tools.cache_clear()

@@ -14,7 +14,7 @@ TESTS = house.ROOT / "tests"
 
 # what `tests/house.py` counts, at most; a smaller value is written down here
 MOST = {
-    "public names of the largest class": 30,
+    "public names of the largest class": 27,
     "public functions, classes and methods": 1162,
     "definitions that share one name": 11,
     "assignments to found / said / told": 5,

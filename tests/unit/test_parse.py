@@ -50,7 +50,7 @@ def test_real_run_is_read_without_a_warning(name):
     result = parse.sysbench(SYSBENCH[name])
     assert result["warnings"] == []
     assert result["version"] == "1.0.20"
-    assert tools.named(SYSBENCH[name]) == "sysbench"
+    assert tools.tool_of(SYSBENCH[name]).NAME == "sysbench"
 
 
 def test_every_number_of_a_real_run():
@@ -144,7 +144,7 @@ def test_other_versions(name):
     assert {k: r["latency"][k] for k in ("mean", "max")} | {"percentile": shown} == latency
     last = {k: r["intervals"][k][-1] for k in row}
     assert last == {k: pytest.approx(value) for k, value in row.items()}
-    assert tools.named(WRITTEN[name]) == "sysbench"
+    assert tools.tool_of(WRITTEN[name]).NAME == "sysbench"
     assert bool(r["warnings"]) == (name == "1.0-checkpoint-wrapped")
 
 
@@ -254,7 +254,7 @@ def test_failed_run_is_a_parse_error_naming_the_failure(name):
     failed = "FATAL" in text or "invalid option" in text
     assert (e.text if failed else "no summary") in e.reason
     assert str(pickle.loads(pickle.dumps(e))) == str(e)
-    assert tools.named(text) == "sysbench"
+    assert tools.tool_of(text).NAME == "sysbench"
 
 
 BROKEN = {
@@ -373,7 +373,7 @@ def test_time_forms(case):
     text = told.pop("text")
     r, *_ = parse.time("some output\n" + text)
     assert {k: r[k] for k in told} == told
-    assert tools.named(text) == "time"
+    assert tools.tool_of(text).NAME == "time"
 
 
 def test_several_results_keep_their_order_and_lines():
@@ -425,14 +425,14 @@ def test_time_refuses(text):
      " 1  0  0 123456  0.5 99.5\n", b"\x89PNG\r\n\x1a\n"],
 )  # fmt: skip
 def test_kind_of_something_else(text):
-    assert tools.named(text) is None
+    assert tools.tool_of(text) is None
 
 
 @pytest.mark.parametrize(
     "text", [RW[RW.index("SQL statistics:") :].split("General", 1)[0], RW + TIME["bash-time"]]
 )
 def test_what_a_cut_left_of_sysbench_and_what_ran_under_time_is_sysbench(text):
-    assert tools.named(text) == "sysbench"
+    assert tools.tool_of(text).NAME == "sysbench"
 
 
 TABLE = "sysbench 1.0.20\n\nCreating table 'sbtest1'...\n"

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from analysis import tablespaces
 from conftest import documented, planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
-from noisefloor.data import design, question, results
+from noisefloor.data import design, question, results, tidy
 
 VERDICTS = {"slower", "faster", "more", "less", "larger", "smaller", "same", "cannot tell"}
 
@@ -78,11 +79,9 @@ def test_an_analyst_asks_for_frames_whose_columns_are_written_down(opened, three
 def test_tables_for_the_page(opened):
     assert list(results.workloads(opened).columns) == ["workload", "threads", "why"]
     assert results.skipped(opened).empty
-    assert list(results.maxima(opened)["arm"]) == ["encrypted", "plain", "plain again"]
-    assert (results.maxima(opened)["median"] <= results.maxima(opened)["highest"]).all()
     assert results.main_threads(opened) == 2
     assert not opened.meta["raw_files"].startswith("/")
-    assert results.exposed(opened).startswith("No arm")
+    assert tablespaces.exposed(opened).startswith("No arm")
     assert set(results.proofs(opened).columns) >= {"evidence", "plain", "encrypted"}
     found = results.medians(opened, results.main_workload(opened), ("tps", "p95"))
     units = ["Transactions per second, TPS", "95th percentile latency, ms"]
@@ -95,7 +94,7 @@ def test_tables_for_the_page(opened):
 
 
 def test_the_price_in_cores_is_throughput_times_cpu(opened):
-    price = results.price(opened, results.main_workload(opened))
+    price = tablespaces.price(opened, results.main_workload(opened))
     cpu = opened.of(results.main_workload(opened), "cpu_per_transaction", control=False).iloc[0]
     row = price.iloc[0]
     assert row["verdict"] == cpu["verdict"]
@@ -209,12 +208,12 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
     same(r.pairs(work, "tps"), part.pairs(work, "tps"))
     same(results.intervals(r, work), results.intervals(part, work))
     same(results.differences(r), results.differences(part))
-    same(results.price(r, work), results.price(part, work).reset_index(drop=True))
+    same(tablespaces.price(r, work), tablespaces.price(part, work).reset_index(drop=True))
     assert len(results.quantiles(r, "in memory", 2)) == len(results.quantiles(part, work, 2)) > 0
     assert results.evidence(r)["runs"].sum() == 3 * results.evidence(part)["runs"].sum()
     assert len(results.evidence(r)) == len(results.evidence(part))
     assert results.stages(r).empty
-    assert results.warmups(r).empty
+    assert r.frame(tidy.warmups).empty
     assert results.fact(r, "damage").empty
 
 

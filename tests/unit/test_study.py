@@ -10,7 +10,7 @@ import pytest
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import collect, folder
+from noisefloor.measure import asking, collect, folder
 from noisefloor.measure.campaign import TOOLS
 from noisefloor.servers import engines
 
@@ -311,9 +311,9 @@ def test_a_question_whose_build_is_absent_is_left_out(monkeypatch):
     with pytest.raises(engines.EngineMissing, match="is not fetched yet"):
         collect._lacking([hybrid], "mysql")
     monkeypatch.setattr(engines, "find", lambda _: engines.Engine("mysql", "9.7.4", ("mysqld",)))
-    assert collect.lacks(rate, "mysql") == ""
+    assert asking.lacks(rate, "mysql") == ""
     said = "MySQL 9.7.4 brings no libraries for the client of TLS 1.3, X25519"
-    assert collect.lacks(hybrid, "mysql") == said
+    assert asking.lacks(hybrid, "mysql") == said
 
 
 def test_profiles_keep_their_promises():

@@ -142,7 +142,7 @@ def test_a_quantile_needs_enough_transactions(q, transactions, threads, told):
 
 
 def test_a_run_too_short_for_a_percentile_has_none(runs):
-    n = tidy.sysbench(runs[0])["transactions"]
+    n = tidy.Run(runs[0]).sysbench["transactions"]
     found = tidy.metrics(FACTS, runs[0])
     assert ("p95" in found, "p99" in found) == (n >= 200, n >= 1000)
     assert not {"p95", "p99"} & tidy.metrics(FACTS | {"threads": n // 29}, runs[0]).keys()
@@ -176,7 +176,7 @@ def test_a_percentile_that_some_runs_lack_is_told_of_none(recorded):
     before = tidy.tidy_table(recorded)
     run = before.loc[before["metric"].eq("p95") & ~before["warmup"], "run"].iloc[0]
     text = recorded / run / "sysbench.txt"
-    n = tidy.sysbench(recorded / run)["transactions"]
+    n = tidy.Run(recorded / run).sysbench["transactions"]
     change(recorded / run / "run.json", threads=2, sha256={})
     text.write_text(text.read_text().replace(f" {n} ", " 100 "))
     assert "p95" in set(before["metric"])

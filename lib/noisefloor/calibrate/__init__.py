@@ -5,20 +5,10 @@ Modules, each reading only from those above it: `synthetic` (campaigns whose tru
 campaigns), `heldout` (repeats, predicted), `found` (tables of scatter for later campaigns),
 `goals`, `calibration` (the sentences). What only the page shows is in ``notebooks/analysis``.
 """
+# ruff: noqa: F401
 
 from noisefloor.calibrate.calibration import Calibration, open_calibration, recorded
 from noisefloor.calibrate.found import write_tables
 from noisefloor.calibrate.goals import summary
 from noisefloor.calibrate.live import TooShort
 from noisefloor.calibrate.truth import measure, write
-
-__all__ = [
-    "Calibration",
-    "TooShort",
-    "measure",
-    "open_calibration",
-    "recorded",
-    "summary",
-    "write",
-    "write_tables",
-]  # fmt: skip

@@ -11,6 +11,8 @@ from typing import IO, Any, TypeVar
 
 import click
 
+from noisefloor.cli import completion
+
 # control characters, text direction, halves of a character: names from others cannot steer a terminal
 _STEERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -106,6 +108,18 @@ margin_option = click.option(
     callback=percent,
     help="The smallest difference that matters, in %. [2, CPU 1, latency 10]",
 )
+
+
+def archive_options(use: str) -> Callable[[_Function], _Function]:
+    """The options of a command that takes the tables of an ingested archive; use: what it does."""
+    table = click.option("--from", "archive", metavar="TABLE", shell_complete=completion.files, help=f"{use} tables of `noisefloor ingest`.")  # fmt: skip
+    baseline = click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that the others are compared with.")  # fmt: skip
+    where = click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label.")  # fmt: skip
+
+    def given(command: _Function) -> _Function:
+        return table(baseline(where(command)))
+
+    return given
 
 
 def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] = ()) -> None:

@@ -11,6 +11,7 @@ from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Command,
     Sentence,
+    archive_options,
     cluster_option,
     examples,
     exit_on,
@@ -64,17 +65,7 @@ class _TwoSides(Command):
 @click.option("--markdown", "form", flag_value="markdown", help="Print both as Markdown.")
 @verbose_option
 @fail_on_option
-@click.option(
-    "--from",
-    "archive",
-    metavar="TABLE",
-    shell_complete=completion.files,
-    help="Judge the tables of `noisefloor ingest`.",
-)
-@click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that the others are compared with.")  # fmt: skip
-@click.option(
-    "--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label."
-)
+@archive_options("Judge the")
 def compare(
     files: tuple[str, ...],
     margin: float | None,

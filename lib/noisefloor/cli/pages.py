@@ -7,6 +7,7 @@ import click
 from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
+    archive_options,
     cluster_option,
     examples,
     fail_on,
@@ -43,22 +44,7 @@ _timeout_option = click.option(
 @click.option(
     "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
 )
-@click.option(
-    "--from",
-    "archive",
-    metavar="TABLE",
-    shell_complete=completion.files,
-    help="Make a page of tables of `noisefloor ingest`.",
-)
-@click.option(
-    "--baseline",
-    default="",
-    metavar="LABEL=VALUE",
-    help="--from: the arm that the others are compared with.",
-)
-@click.option(
-    "--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label."
-)
+@archive_options("Make a page of")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @cluster_option

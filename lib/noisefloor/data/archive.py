@@ -35,13 +35,8 @@ RUNS = [
     *("duration_s", "file", "line", "warnings"),
 ]  # of `Archive.runs`
 MOST_VALUES = 12  # of a label that a refusal names
-HARD = ("campaign", "tool", *tools.must_match())  # across which nothing can be compared
-
-
-class Unknown(Refusal):
-    """Something was asked for that is not there. One sentence."""
-
-    code = 2
+# across which nothing can be compared
+HARD = {"campaign", "tool", *(name for tool in tools.all_tools() for name in tool.MUST)}
 
 
 def load(
@@ -54,8 +49,7 @@ def load(
 ) -> "Archive":
     """The archive in `folder`, with `baseline` as the arm that others are compared with, or as the
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
-    (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown,
-    NotATable."""
+    (label, value) of the runs to judge; given: the other fields of Archive. Raises Refusal."""
     folder, where = Path(folder), tuple(where)
     if not folder.exists() and (paths.root() / folder).exists():
         folder = paths.root() / folder
@@ -64,17 +58,17 @@ def load(
     asked = [(name, LABELS) for name in label.split(",") if name]
     for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
         if name not in known:
-            raise Unknown(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
+            raise Refusal(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
     given |= {"baseline": baseline, "label": label, "where": where}
     archive = _opened(folder, folder.stat().st_mtime_ns, **given)
     runs = archive._named.rows.drop_duplicates("run")
     arms, called = set(runs["arm"]), f"--baseline {label}={baseline}" if label else baseline
     if baseline and baseline not in arms:
         there = _values(runs, label or "arm")
-        raise Unknown(f"{called}: no run has it; {there}; nothing was judged")
+        raise Refusal(f"{called}: no run has it; {there}; nothing was judged")
     if label and len(arms) < 2:
         more = ", ".join(n for n in LABELS if runs[n].nunique() > 1)
-        raise Unknown(
+        raise Refusal(
             f"{called}: all {len(runs)} runs have it, and another {label} is needed beside it; what "
             f"differs is: {more or 'nothing'}; nothing was judged"
         )
@@ -162,7 +156,7 @@ class Archive(results.Results):
                 works.append(Workload(str(name), why, threads=threads, metrics=metrics))
         if not works:
             left = "; ".join(self._several or (self.left if self.baseline else ()))
-            raise Unknown(
+            raise Refusal(
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
             )
@@ -290,12 +284,12 @@ def unlike(archive: Archive, workload: str) -> list[str]:
 
 def asked(texts: Iterable[str]) -> list[tuple[str, str]]:
     """(label, value) of every ``LABEL=VALUE``; of ``LABEL=VALUE,LABEL=VALUE`` both labels with a
-    comma, both values with a blank between them. Raises Unknown for anything else."""
+    comma, both values with a blank between them. Raises Refusal for anything else."""
     pairs = []
     for text in texts:
         parts = [part.partition("=") for part in re.split(r",(?=[a-z_]+=)", text)]
         if not all(name and value for name, _, value in parts):
-            raise Unknown(f"{text}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
+            raise Refusal(f"{text}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
         pairs.append((",".join(n for n, _, _ in parts), " ".join(v for *_, v in parts)))
     return pairs
 
@@ -333,7 +327,7 @@ def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str]
     rows = ingest.frame(folder, "tidy")
     kept = rows["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
-        raise Unknown(f"{folder.name} holds no metric that can be judged; nothing was opened")
+        raise Refusal(f"{folder.name} holds no metric that can be judged; nothing was opened")
     zeros = int(rows["value"].le(0)[kept].sum())
     rows = rows[kept & rows["value"].gt(0)]
     size = rows["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
@@ -344,7 +338,7 @@ def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str]
         if not kept.any():
             asked = f"{name}={value}: no run has it; " if value else ""
             there = _values(rows.drop_duplicates("run"), name)
-            raise Unknown(f"{asked}{there}; nothing was judged")
+            raise Refusal(f"{asked}{there}; nothing was judged")
         rows = rows[kept]
     rows = rows.reset_index(drop=True)
     if label:

@@ -29,6 +29,8 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class Unreachable(Refusal):
     """A cluster that cannot be worked with: address and reason; code 2 for an address of none."""
 
+    code = 1
+
 
 @contextlib.contextmanager
 def pool(

@@ -37,25 +37,17 @@ def checked(
     if guest and clients:
         raise StudyError("--clients needs a server of its own; nothing was measured")
     hosts = client_hosts.count(clients) if clients else 0
-    asked = []
-    for key in keys:
-        asked.append(studies.load(name, question=key, **parameters))
-        if hosts:
-            from_clients(asked[-1], hosts)
+    asked = [studies.load(name, question=key, **parameters) for key in keys]
+    for study in asked if hosts else ():
+        from_clients(study, hosts)
     if guest and len(keys) > 1:
         raise StudyError("--server takes one question at a time; nothing was measured")
     return asked, hosts
 
 
-def on_builds(
-    name: str,
-    question: str,
-    parameters: Mapping[str, Any],
-    capacity: Callable[[Study, engines.Engine, str], float],
-) -> list[Study]:
+def on_builds(name: str, question: str, parameters: Mapping[str, Any]) -> list[Study]:
     """The questions that are asked, as the builds on this machine make them: a path, or a
-    fall-back, says itself what it is. `capacity`: see `own.rate_of`. Raises EngineMissing,
-    StudyError."""
+    fall-back, says itself what it is. Raises EngineMissing, StudyError, CampaignError."""
     engine = parameters["engine"]
     builds = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
     known: dict[str, Any] = {}
@@ -67,7 +59,7 @@ def on_builds(
             study = studies.load(name, **{**parameters, **known})  # with the settings of that kind
             known["static"] = own.static_variables(study, builds["engine"])
             if "%" in str(parameters.get("rate")):
-                known["rate"] = own.rate_of({**parameters, **known}, builds["engine"], capacity)
+                known["rate"] = own.rate_of({**parameters, **known}, builds["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions
         engine = known.get("engine", engine)
     keys = _keys(name, question, engine)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError
-from noisefloor.measure.loading import checksums, cipher_rates
+from noisefloor.measure.loading import checksums, cipher_rates, openssl
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines
@@ -73,7 +73,7 @@ class Kit(tools.Fixtures):
                 raise NotHere(arm.name, f"{argv[0]} is not on this machine")
         cipher = arm.how["cipher"]
         if cipher != "none" and cipher not in _ciphers():
-            raise NotHere(arm.name, f"the local openssl has no {cipher} ({openssl()})")
+            raise NotHere(arm.name, f"the local openssl has no {cipher} (OpenSSL {openssl(None)})")
 
     @property
     def copies(self) -> int:
@@ -144,11 +144,6 @@ def _ciphers() -> set[str]:
     """Ciphers of the local openssl, by every name it knows."""
     words = child.run(["openssl", "enc", "-list"], 20)[1].split()
     return {word.removeprefix("-") for word in words if word.startswith("-")}
-
-
-def openssl() -> str:
-    """The version of the local openssl: ``OpenSSL 3.0.19``."""
-    return " ".join(child.run(["openssl", "version"], 20)[1].split()[:2])
 
 
 def cold(place: Path) -> None:
@@ -514,7 +509,7 @@ def _speed(kit: Kit) -> list[dict[str, Any]]:
                 continue
             if rates := cipher_rates({"name": cipher, "option": option}):
                 row = {"arm": arm.name, "cipher": cipher, "direction": direction}
-                rows.append(row | {"B_per_s": median(rates), "openssl": openssl()})
+                rows.append(row | {"B_per_s": median(rates), "openssl": f"OpenSSL {openssl(None)}"})
     return rows
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
-from noisefloor.measure import backup, connections, loading, replication, tools, variables
+from noisefloor.measure import backup, connections, loading, replication, tools
 from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
@@ -21,7 +21,7 @@ from noisefloor.measure.server_pool import ServerPool, frozen
 from noisefloor.model import Arm, StudyError, Workload
 from noisefloor.schedule import Cell
 from noisefloor.servers import disk, engines, evidence, innodb
-from noisefloor.servers.server import Server, ServerError, SettingError
+from noisefloor.servers.server import ServerError, SettingError
 
 _TOOLS = (
     *(tools.sysbench, tools.restart, tools.profile),
@@ -382,20 +382,11 @@ class Campaign(Folder):
             if run.server.datadir and name not in builds:
                 builds[name] = loading.built(run.server)
         facts = {
-            "format": tidy.FORMAT,
-            "study": self.study.name,
-            "campaign": self.folder.name,
-            "workload": run.workload.name,
-            "workload_tool": run.workload.tool,
-            "threads": run.threads,
-            "arm": run.arm.name,
-            "end": now(),
-            "seed": self.seed,
+            **self.facts_of(run.workload, run.threads, run.arm),
             "versions": {
                 "server": engines.label(run.server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],
             },
-            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "warnings": _warnings(result, run.facts["settle"]),
             "errors_most": run.workload.errors,
             **({"rate": run.workload.rate} if run.workload.rate else {}),
@@ -430,9 +421,6 @@ class Campaign(Folder):
             raise
         if by_arm:
             write_json(self.folder / f"block-{self.block:02d}.json", by_arm)
-
-    def _variables(self, server: Server) -> dict[str, str]:
-        return variables.stored(server, self.folder, guest=bool(self.study.floor))
 
 
 def _fatal(folder: Path) -> str:

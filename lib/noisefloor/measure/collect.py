@@ -4,30 +4,12 @@ on a machine; the same parameters continue an interrupted one."""
 from pathlib import Path
 from typing import Any
 
-from noisefloor import paths
 from noisefloor.data import results
-from noisefloor.measure import asking, course, elsewhere, own
-from noisefloor.measure.asking import lacks
-from noisefloor.measure.campaign import FAILURES, Campaign, CampaignError
-from noisefloor.measure.loading import place_script, templates
+from noisefloor.measure import asking, course, elsewhere, loading
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, from_clients
 from noisefloor.servers import engines
-
-__all__ = [
-    "FAILURES",
-    "Campaign",
-    "CampaignError",
-    "Progress",
-    "ServerPool",
-    "StudyError",
-    "lacks",
-    "measure_campaign",
-    "measure_study",
-    "obtain_campaigns",
-    "templates",
-]  # fmt: skip
 
 
 def obtain_campaigns(name: str, campaign: str = "", **asked: Any) -> tuple[Path, ...]:
@@ -37,7 +19,7 @@ def obtain_campaigns(name: str, campaign: str = "", **asked: Any) -> tuple[Path,
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
-        return tuple(paths.campaign(c.strip()) for c in campaign.split(","))
+        return results.named(campaign)
     folders = measure_study(name, **asked)
     return results.beside(folders[0]) if folders else ()
 
@@ -55,7 +37,7 @@ def measure_study(
     """The campaigns that answer `question` of the study called `name` ("": its headline, "all":
     every one), measured now, one after the other. `clients`: the cluster whose workers load;
     `server` (its URL), `allow`, `dry`: as `elsewhere.measure_as_guest` takes them; `seed`: as
-    `measure`. Raises one of `FAILURES`."""
+    `measure`. Raises one of `campaign.FAILURES`."""
     parameters = asking.completed(name, parameters, guest=bool(server))
     asked, hosts = asking.checked(name, question, parameters, clients, guest=bool(server))
     lua = parameters.get("lua", "")
@@ -66,7 +48,7 @@ def measure_study(
             study, server, tuple(allow), parameters=known, lua=lua, dry=dry
         )
         return (folder,) if folder else ()
-    asked = asking.on_builds(name, question, parameters, _capacity)
+    asked = asking.on_builds(name, question, parameters)
     lacking = _lacking(asked, parameters["engine"])
     if lacking and question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
@@ -100,20 +82,10 @@ def measure_campaign(
         campaign = course.open_campaign(study, builds, parameters, progress, seed)
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
-        place_script(lua, study, shop)
-        bench = ServerPool(shop, templates(study, builds, shop), study, address)
+        loading.place_script(lua, study, shop)
+        bench = ServerPool(shop, loading.templates(study, builds, shop), study, address)
         course.carry_out(campaign, bench)
     return campaign.folder
-
-
-def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
-    """What `own.closed_loop` measures on servers of this build. Raises CampaignError."""
-    progress = Progress()
-    with course.machine(progress.say) as shop:
-        clients = max(study.workloads[0].threads)
-        progress.say(f"{engines.label(build)}: measuring its capacity, {clients} clients")
-        place_script(lua, study, shop)
-        return own.closed_loop(study, templates(study, {"": build}, shop)[""], shop)
 
 
 def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
@@ -121,7 +93,7 @@ def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
     lacking: dict[str, str] = {}
     for study in asked:
         try:
-            why = lacks(study, engine)
+            why = asking.lacks(study, engine)
         except engines.EngineMissing as e:
             if len(asked) == 1:
                 raise

@@ -6,7 +6,6 @@ import re
 import resource
 import shutil
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +14,7 @@ from noisefloor import paths
 from noisefloor.data import tidy
 from noisefloor.measure import loop
 from noisefloor.measure.campaign import Campaign, CampaignError
-from noisefloor.measure.folder import description, now, resumable, write_json
+from noisefloor.measure.folder import create, description, now, resumable
 from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import planned, room
 from noisefloor.measure.progress import Progress, Say
@@ -63,14 +62,8 @@ def open_campaign(
     if folder:
         progress.say(f"continuing {folder.name}")
     else:
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         asked = "-".join(filter(None, (study.name, study.key, study.profile.name)))
-        folder = paths.runs() / f"{asked}-{stamp}"
-        new = folder.with_name(f"{folder.name}.partial")
-        new.mkdir(parents=True)
-        facts = description(study, builds[""], parameters, builds)
-        write_json(new / "campaign.json", facts | ({} if seed is None else {"seed": seed}))
-        new.rename(folder)
+        folder = create(asked, description(study, builds[""], parameters, builds, seed))
     campaign = Campaign(study, folder, tidy.meta(folder), progress)
     if not study.floor:
         guest.restore_others("", progress.say)

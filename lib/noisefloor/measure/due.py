@@ -12,6 +12,7 @@ from typing import Any
 from noisefloor import paths, studies
 from noisefloor.data import design, pack, tidy
 from noisefloor.measure import asking, collect
+from noisefloor.measure.campaign import FAILURES
 from noisefloor.model import Study, StudyError
 from noisefloor.servers import doctor, engines
 
@@ -128,7 +129,7 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
         say(f"{what} at the most")
         try:
             (folder,) = collect.measure_study(asked.study, question=asked.question, profile=PROFILE)
-        except collect.FAILURES as problem:  # the others are measured all the same
+        except FAILURES as problem:  # the others are measured all the same
             say(str(problem))
         else:
             yield from _packed(folder, say)

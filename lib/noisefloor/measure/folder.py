@@ -6,9 +6,12 @@ its runs are whole.
 
 import contextlib
 import dataclasses
+import hashlib
 import json
+import re
 import secrets
 import shutil
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -23,7 +26,7 @@ import pyarrow
 from noisefloor import parse, paths, schedule
 from noisefloor.data import design, tidy
 from noisefloor.measure.progress import Progress
-from noisefloor.model import Arm, Study, StudyError, study_of
+from noisefloor.model import Arm, Study, StudyError, Workload, study_of
 from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
@@ -56,9 +59,11 @@ def description(
     engine: engines.Engine | None,
     parameters: Mapping[str, Any],
     builds: Mapping[str, engines.Engine] = {},
+    seed: int | None = None,
 ) -> dict[str, Any]:
     """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names,
-    `engine` where there is none; None: no server is measured."""
+    `engine` where there is none; None: no server is measured. `seed`: of the coins (None: a new
+    one)."""
     arms = (*study.compared, study.control)
     fields = dataclasses.asdict(study)
     return {
@@ -76,12 +81,25 @@ def description(
         "host": doctor.host_facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v} if engine else {},
         "commit": _commit(),
-        "seed": secrets.randbelow(1 << 31),
+        "seed": secrets.randbelow(1 << 31) if seed is None else seed,
         "created": now(),
         **dict.fromkeys(("finished", "ended_because"), ""),
         **dict.fromkeys(("spent_s", "slices_s", "wall_s", "waited_s"), 0.0),
         "skipped": {},
     }
+
+
+def create(asked: str, facts: Mapping[str, Any]) -> Path:
+    """The folder of a campaign that begins now, with its `description`, whole or not at all. Its name
+    is what is `asked`, and the time."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    names = (f"{asked}-{stamp}{f'-{n}' if n else ''}" for n in count())
+    folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
+    new = folder.with_name(f"{folder.name}.partial")
+    new.mkdir(parents=True)
+    write_json(new / "campaign.json", facts)
+    new.rename(folder)
+    return folder
 
 
 def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
@@ -92,9 +110,7 @@ def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) 
             meta = tidy.meta(file.parent)
             if meta["finished"] or not _build(engine).items() <= meta["engine"].items():
                 continue
-            if "plan" not in meta or "looks" in meta["plan"]:
-                say(f"{file.parent.name} was begun under an earlier plan and is not continued")
-            elif study_of(meta) == study:
+            if "plan" in meta and study_of(meta) == study:
                 if study.floor or design.processor_name(meta) == here:
                     return file.parent
                 say(f"{file.parent.name} was begun on another processor and is not continued")
@@ -195,10 +211,6 @@ class Folder:
         counts: dict[Any, int] = keys.value_counts().to_dict()
         return counts
 
-    def due(self, cell: Cell, rounds: int) -> int:
-        """Pairs that a block of so many rounds holds of a comparison."""
-        return 1 if cell.control else rounds
-
     def cells(self, arm: Arm | None) -> list[Cell]:
         """The comparisons of a block: of one arm, or of all."""
         cells = [x for x in schedule.cells(self.study) if arm in (None, x.arm)]
@@ -210,7 +222,7 @@ class Folder:
         cells = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
         if not self.plan["pairs"]:
             return False
-        return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in cells)
+        return all(have.get(x.key, 0) >= (x.control or self.plan["pairs"]) for x in cells)
 
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""
@@ -218,6 +230,42 @@ class Folder:
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return schedule.SPENT
         return f"the {self.plan['blocks']} declared blocks are measured"
+
+    def facts_of(self, work: Workload, threads: int, arm: Arm) -> dict[str, Any]:
+        """What run.json says of every run that ends now."""
+        return {
+            "format": tidy.FORMAT,
+            "study": self.study.name,
+            "campaign": self.folder.name,
+            "workload": work.name,
+            "workload_tool": work.tool,
+            "threads": threads,
+            "arm": arm.name,
+            "end": now(),
+            "seed": self.seed,
+            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
+        }
+
+    def _variables(self, server: Any) -> dict[str, str]:
+        """{"file": name}: the file in this folder with all global variables of a Server or a Guest,
+        one file per content, without the names of this machine; a run's file points to it. Of a
+        Guest, variables with its names are left out."""
+        values, guest = server.variables(), bool(self.study.floor)
+        if guest:
+            values = {k: v for k, v in values.items() if not tidy.names_machine(k)}
+        text = json.dumps(values, indent=0, sort_keys=True)
+        places = (server.folder, server.folder.parent, paths.engines(), paths.root())
+        for private, shown in zip(places, ("server", "server", "engines", "project"), strict=True):
+            for path in (private, private.resolve()):  # a link leads to another name of it
+                text = text.replace(str(path), f"<{shown}>")
+        text = server.nameless(text) if guest else text.replace(str(server.socket), "<socket>")
+        if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
+            text = text.replace(where, "<address>")
+        text = re.sub(rf"(?<!\w){re.escape(socket.gethostname())}(?!\w)", "<host>", text)
+        name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+        if not (self.folder / name).exists():
+            write_json(self.folder / name, json.loads(text))
+        return {"file": name}
 
     def skips(self, cell: Cell) -> bool:
         """Whether this machine does not allow the cell's workload or arm."""

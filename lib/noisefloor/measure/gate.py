@@ -72,10 +72,10 @@ class Gate:
         self.limit_s = WAITING * 60 * minutes
         self._probe, self._sleep, self._clock = probe, sleep, clock
         self._first: list[_Probe] = []
-        self._probes, self._waits, self._waited_s = 0, 0, 0.0
+        self.waited_s = 0.0  # in all
         for facts in history or []:
             self._first += [(speed, steal) for speed, steal in facts["first"]]
-            self._count(facts)
+            self.waited_s += facts["waited_s"]
 
     def wait(self) -> dict[str, Any]:
         """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts
@@ -86,12 +86,13 @@ class Gate:
         facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)
         began = self._clock()
-        while not quiet and self._may_wait(facts["waited_s"]):
+        longest_s = self.limit_s - self.waited_s - PAUSE_S - PROBE_S  # with another pause and probe
+        while not quiet and facts["waited_s"] <= longest_s:
             self._sleep(PAUSE_S)
             ctrl_c()
             quiet, last = self._look(facts)
             facts["waited_s"] = round(self._clock() - began, 3)
-        self._count(facts)
+        self.waited_s += facts["waited_s"]
         return facts | last | {"first": [list(p) for p in self._first[before:]]}
 
     def _look(self, facts: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
@@ -105,22 +106,3 @@ class Gate:
         speed, steal = seen[0] / median(speeds), seen[1]
         quiet = speed >= _SLOWEST and steal <= median(steals) + _MORE_STEAL
         return quiet, {"speed": round(speed, 4), "steal": steal}
-
-    def _may_wait(self, waited_s: float) -> bool:
-        """Whether another pause and its probe are within what the campaign may wait."""
-        return self._waited_s + waited_s + PAUSE_S + PROBE_S <= self.limit_s
-
-    def _count(self, facts: dict[str, Any]) -> None:
-        self._probes += facts["probes"]
-        self._waits += facts["waited_s"] > 0
-        self._waited_s += facts["waited_s"]
-
-    @property
-    def waited_s(self) -> float:
-        """Seconds that the campaign has waited in all."""
-        return round(self._waited_s, 3)
-
-    @property
-    def tally(self) -> dict[str, float]:
-        """For the page: how many `probes` and `waits`, and the `seconds` waited in all."""
-        return {"probes": self._probes, "waits": self._waits, "seconds": self.waited_s}

@@ -214,7 +214,7 @@ def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> lis
     """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
     libraries of a build (None: the machine's own), three times for a second; [] where these do not
     have it."""
-    argv: Sequence[str] = workloads.speed(cipher["name"], 1, cipher.get("option") == "-decrypt")
+    argv: Sequence[str] = workloads.speed(cipher["name"], cipher.get("option") == "-decrypt")
     argv = beside(engine, *argv) if engine else argv
     return [rate for rate in map(tidy.cipher_rate, _thrice(*argv)) if rate]
 

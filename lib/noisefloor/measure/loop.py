@@ -7,8 +7,9 @@ from typing import cast
 from noisefloor import schedule
 from noisefloor.measure import tools
 from noisefloor.measure.campaign import Campaign
-from noisefloor.measure.server_pool import ServerPool, start
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Arm
+from noisefloor.servers.server import start_together
 
 _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
 
@@ -26,7 +27,8 @@ def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
         have, round_s = campaign.done(campaign.block), 0.0
         first = 0 if again else number
         for cell in schedule.round_of(campaign.seed, campaign.block, first, cells):
-            due, began = campaign.due(cell, number if again else number + 1), meta["spent_s"]
+            due = 1 if cell.control else number + (not again)
+            began = meta["spent_s"]
             _make(campaign, bench, cell, due - have.get(cell.key, 0))
             round_s += 0 if cell.control else meta["spent_s"] - began
         if again:
@@ -73,7 +75,8 @@ def _switched(campaign: Campaign, bench: ServerPool) -> None:
     arms = [(0, a) for a in study.compared]
     campaign.prebuild(bench)
     for _ in _blocks(campaign):
-        bench.servers[0].restart()
+        bench.servers[0].stop()
+        bench.servers[0].start()
         if any(w.tool not in _COLD for w in study.workloads):
             campaign.warm(bench, arms[:1])
         _block(campaign, bench, None)
@@ -101,7 +104,7 @@ def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
             order = [int(i) for i in coin.permutation(2)]
             servers = {i: bench.fresh(arms[i]) for i in order}
             bench.servers = [servers[0], servers[1]]
-            start(*servers.values())
+            start_together(*servers.values())
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in campaign.cells(arm)]

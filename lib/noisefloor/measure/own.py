@@ -3,22 +3,20 @@ what its script takes, which variables need a start of the server, what a share 
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from noisefloor import parse, paths, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import child, loading, tools
+from noisefloor.measure import child, course, loading, tools
 from noisefloor.measure.campaign import CampaignError
 from noisefloor.measure.folder import resumable
-from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import values
 from noisefloor.measure.progress import Progress
 from noisefloor.model import Study, StudyError
 from noisefloor.servers import engines
-from noisefloor.servers.sandbox import sandbox
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.studies.own import SLOWLY, offered, share_of
 
@@ -51,7 +49,7 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     without data. Raises StudyError for a variable or value that this build does not have."""
     wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
     progress = Progress()
-    with alone(progress.say), sandbox() as shop:
+    with course.machine(progress.say) as shop:
         progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
         try:
             server = Server(build, shop / "look", study.settings, keyring=True).initialise()
@@ -69,13 +67,9 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     return need_start
 
 
-def rate_of(
-    parameters: Mapping[str, Any],
-    build: engines.Engine,
-    capacity: Callable[[Study, engines.Engine, str], float],
-) -> int:
+def rate_of(parameters: Mapping[str, Any], build: engines.Engine) -> int:
     """The transactions a second of a share of a capacity ("25%"): those of the continued campaign, else
-    computed from the `capacity` as it is measured now."""
+    computed from the capacity as it is measured now. Raises CampaignError."""
     share = parameters["rate"]
     for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
@@ -87,7 +81,7 @@ def rate_of(
                     return frozen
     _, percent = offered(share)
     study = studies.load("own-study", **parameters)
-    tps = capacity(study, build, parameters.get("lua", ""))
+    tps = _capacity(study, build, parameters.get("lua", ""))
     per_s = share_of(tps, percent)
     Progress().say(
         f"capacity {tps:,.0f} transactions a second; {percent} % of it, to two digits: {per_s:,}"
@@ -95,20 +89,24 @@ def rate_of(
     return per_s
 
 
-def closed_loop(study: Study, template: Server, folder: Path) -> float:
-    """Transactions a second of the baseline alone in a closed loop, on a copy of `template`, with
+def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
+    """Transactions a second of the baseline alone in a closed loop, on a server of this build, with
     the study's clients and length of windows: the median of some, after a warm-up. Raises
     CampaignError."""
-    (work,), base = study.workloads, study.baseline
+    (work,), base, progress = study.workloads, study.baseline, Progress()
     clients = max(work.threads)
     length = schedule.slice_s(study, schedule.Cell(work, clients, base))
-    with template.trial(folder / "capacity", base.settings) as server:
-        server.only(dict(work.settings) | dict(base.switch))
-        run = tools.Slice(study, server, base, work, clients, length, folder)
-        texts = [
-            child.run(tools.load_argv(run, seconds), 3 * seconds + child.PATIENCE_S)[1]
-            for seconds in (study.profile.warmup_s, *[length] * _WINDOWS)
-        ]
+    with course.machine(progress.say) as shop:
+        progress.say(f"{engines.label(build)}: measuring its capacity, {clients} clients")
+        loading.place_script(lua, study, shop)
+        template = loading.templates(study, {"": build}, shop)[""]
+        with template.trial(shop / "capacity", base.settings) as server:
+            server.only(dict(work.settings) | dict(base.switch))
+            run = tools.Slice(study, server, base, work, clients, length, shop)
+            texts = [
+                child.run(tools.load_argv(run, seconds), 3 * seconds + child.PATIENCE_S)[1]
+                for seconds in (study.profile.warmup_s, *[length] * _WINDOWS)
+            ]
     try:
         windows = [parse.sysbench(text) for text in texts[1:]]
     except parse.ParseError as e:

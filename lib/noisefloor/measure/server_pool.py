@@ -92,15 +92,6 @@ class ServerPool:
             self.servers = []
 
 
-def start(*servers: Server) -> None:
-    """Start them at the same time, and read every setting back. Raises ServerError."""
-    for s in servers:
-        s.spawn()
-    for s in servers:
-        s.ready()
-        s.check(s.settings)
-
-
 @contextlib.contextmanager
 def frozen(servers: Iterable[Server]) -> Iterator[None]:
     """Nothing of these servers runs meanwhile; they write later what they have still to write."""

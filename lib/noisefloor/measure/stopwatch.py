@@ -64,7 +64,9 @@ def timed(argv: list[str], limit_s: float, ears: int) -> dict[str, Any]:
         there = {end for end, _ in poll.poll(left_ms)}
         now = time.perf_counter()
         if ears in there:
-            _emptied(ears)
+            with contextlib.suppress(BlockingIOError):
+                while os.read(ears, 512):
+                    pass
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             break
         if 0 in there:  # nobody waits for the answer
@@ -110,12 +112,6 @@ class _Printed:
         self.size += len(piece)
         self.last = (self.last + piece)[-_LAST_B:]
         return bool(piece)
-
-
-def _emptied(end: int) -> None:
-    with contextlib.suppress(BlockingIOError):
-        while os.read(end, 512):
-            pass
 
 
 def _killed(pid: int) -> None:

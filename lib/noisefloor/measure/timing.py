@@ -13,14 +13,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-from noisefloor import parse, paths, schedule
+from noisefloor import parse, schedule
 from noisefloor.data import tidy
-from noisefloor.measure.folder import Folder, description, now, write_json
+from noisefloor.measure.folder import Folder, create, description, now
 from noisefloor.measure.gate import stolen_s
 from noisefloor.measure.lock import alone
 from noisefloor.measure.progress import Progress, minutes
@@ -41,6 +39,8 @@ _SHOWN = 200  # letters of the last line that a failed command printed
 
 class TimingError(Refusal):
     """A command that could not be timed: what happened. One sentence; nothing was judged."""
+
+    code = 1
 
 
 class Stopwatch:
@@ -119,7 +119,9 @@ def measure(
     progress = Progress()
     try:
         with alone(progress.say):
-            return _measured(study, _begun(study, parameters, seed, control), progress)
+            facts = description(study, None, parameters, seed=seed)
+            facts["plan"]["control"] = BLOCKS * control
+            return _measured(study, create(study.name, facts), progress)
     except KeyboardInterrupt:  # while it waited for another campaign, or was written
         raise TimingError("stopped; nothing was judged", 130) from None
 
@@ -154,18 +156,6 @@ def _checked(commands: Sequence[str], shell: bool, limit_s: float) -> None:
                 "a command holds a password, which would be kept: put it into a file or into the"
                 " environment; nothing was run"
             )
-
-
-def _begun(study: Study, parameters: dict[str, Any], seed: int | None, control: bool) -> Path:
-    """The folder of a new campaign."""
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    names = (f"{study.name}-{stamp}{f'-{n}' if n else ''}" for n in count())
-    folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
-    facts = description(study, None, parameters) | ({} if seed is None else {"seed": seed})
-    facts["plan"]["control"] = BLOCKS * control
-    folder.mkdir(parents=True)
-    write_json(folder / "campaign.json", facts)
-    return folder
 
 
 class _Timed(Folder):
@@ -272,13 +262,7 @@ class _Timed(Folder):
         _must(took, f"{command[:_SHOWN]!r} ({arm.name} in {where})", given)
         kept = ("real_s", "user_s", "sys_s", "maxrss_B", "printed_B")
         return {
-            "format": tidy.FORMAT,
-            "study": self.study.name,
-            "campaign": self.folder.name,
-            "workload": self._cell.workload.name,
-            "workload_tool": self._cell.workload.tool,
-            "threads": self._cell.threads,
-            "arm": arm.name,
+            **self.facts_of(self._cell.workload, self._cell.threads, arm),
             "run": f"{pair_id}-{position}-{schedule.slug(arm.name)}",
             "block": self.block,
             "pair": number,
@@ -286,9 +270,6 @@ class _Timed(Folder):
             "position": position,
             "warmup": number < 0,
             "start": start,
-            "end": now(),
-            "seed": self.seed,
-            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "slice_s": took["real_s"],
             "steal_s": round(stolen, 3),
             "exit_code": took["exit_code"],

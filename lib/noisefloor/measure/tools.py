@@ -115,11 +115,6 @@ def steal() -> float:
     return psutil.cpu_times().steal
 
 
-def _binlog_bytes(server: Server) -> int:
-    """Bytes in the binary logs on disk."""
-    return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
-
-
 def _disk_bytes(folder: Path) -> int:
     """Bytes written so far to the disk under a folder, by anybody; 0 where no single disk is."""
     device = block_device(folder)
@@ -127,8 +122,9 @@ def _disk_bytes(folder: Path) -> int:
 
 
 def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
-    """What each server's process has used so far."""
-    logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
+    """What each server's process has used so far, with the bytes in the binary logs on disk."""
+    ours = {n: s.datadir.glob("binlog.[0-9]*") for n, s in servers.items() if s.datadir}
+    logs = {n: {"binlog_B": sum(p.stat().st_size for p in files)} for n, files in ours.items()}
     return {n: s.usage() | logs.get(n, {}) for n, s in servers.items()}
 
 

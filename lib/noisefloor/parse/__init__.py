@@ -4,6 +4,7 @@ Every function takes the text (or the bytes) that a tool printed and returns num
 (s, B, 1/s), or raises ParseError with the line, its text and the reason. Nothing is guessed:
 damaged text gives no number.
 """
+# ruff: noqa: F401
 
 from noisefloor.parse.base import ParseError
 from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
@@ -11,16 +12,3 @@ from noisefloor.parse.secrets import HIDDEN, scrub
 from noisefloor.parse.sysbench_text import split_runs, sysbench
 from noisefloor.parse.time_text import time
 from noisefloor.parse.together import together
-
-__all__ = [
-    "CLIP_S",
-    "HIDDEN",
-    "RESOLUTION",
-    "ParseError",
-    "quantile",
-    "scrub",
-    "split_runs",
-    "sysbench",
-    "time",
-    "together",
-]  # fmt: skip

@@ -204,7 +204,7 @@ def _lacks(built: _Builds, had: _Tools, name: str, ability: str = "") -> tuple[s
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
         if name in kinds.all_kinds() and (
-            packages := kinds.kind_named(name).PACKAGES
+            packages := kinds.all_kinds()[name].PACKAGES
         ):  # the machine's own
             fetch = _install(*packages)
         elif "artifact" in engines.pins(name) and not had["mvn"]:

@@ -146,7 +146,7 @@ def keyring(server: Server) -> dict[str, str]:
 
 def _tablespace(server: Server) -> dict[str, str]:
     """What the server says of the tables' files, all of them."""
-    how, asked = server.kind.tables_encrypted()
+    how, asked = server.kind.TABLES
     flags = server.query(f"{asked} WHERE t.NAME LIKE '{SCHEMA}/%'")
     states = {ENCRYPTED if r["v"] else PLAIN for r in flags}
     return {f"{how} of {len(flags)} tables": states.pop() if len(states) == 1 else "mixed"}

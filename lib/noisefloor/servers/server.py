@@ -24,8 +24,6 @@ from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.sandbox import ServerError, clock, die_with_parent, looks, secret_file
 from noisefloor.servers.session import Rows, Session, SettingError, _value
 
-__all__ = ["Server", "ServerError", "SettingError"]
-
 _LIBRARIES = Path("/usr/lib")
 _LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them
@@ -103,8 +101,8 @@ class Server(Session):
         secret_file(self.folder / "client.cnf", login)
         first = f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n"
         init = secret_file(self.folder / "init.sql", first)
-        self.spawn(f"--init-file={init}")
-        self.ready()
+        self._spawn(f"--init-file={init}")
+        self._ready()
         self.stop()
         init.unlink()
         return self
@@ -192,8 +190,8 @@ class Server(Session):
         finally:
             other.remove()
 
-    def spawn(self, *options: str) -> None:
-        """Start the process without waiting; `ready` waits."""
+    def _spawn(self, *options: str) -> None:
+        """Start the process without waiting; `_ready` waits."""
         if self.port:
             self.port = sandbox.free_port(self.port)
         self._free_socket()  # of a server that was killed
@@ -222,7 +220,7 @@ class Server(Session):
             variables["LD_PRELOAD"] = str(path)
         return variables
 
-    def ready(self, *, timeout: float = 120) -> float:
+    def _ready(self, *, timeout: float = 120) -> float:
         """Wait for the first answered query; returns the seconds since the process was started.
         Raises ServerError with the end of the error log."""
         for _ in looks(self._began + timeout - time.monotonic()):
@@ -238,8 +236,8 @@ class Server(Session):
     def start(self, *, timeout: float = 120) -> float:
         """Start, wait for the first answered query, read every setting back; returns the seconds
         until that answer. Raises ServerError, SettingError for a setting not in force."""
-        self.spawn()
-        took = self.ready(timeout=timeout)
+        self._spawn()
+        took = self._ready(timeout=timeout)
         try:
             self.check(self.settings)
         except SettingError:
@@ -271,11 +269,6 @@ class Server(Session):
             self.process.kill()
             self.process.wait()
             self.process = None
-
-    def restart(self) -> float:
-        """Stop cleanly and start again; returns the seconds until the first answered query."""
-        self.stop()
-        return self.start()
 
     def remove(self) -> None:
         """Kill the server and delete its folder."""
@@ -364,3 +357,12 @@ class Server(Session):
             raise ServerError(f"the server is not running: {self._tail()}") from None
         cpu_s = clock(self.pid)
         return {"cpu_s": cpu_s, "written_B": io.write_bytes, "read_B": io.read_bytes}
+
+
+def start_together(*servers: Server) -> None:
+    """Start them at the same time, and read every setting back. Raises ServerError."""
+    for s in servers:
+        s._spawn()
+    for s in servers:
+        s._ready()
+        s.check(s.settings)

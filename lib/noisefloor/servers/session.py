@@ -65,7 +65,7 @@ class Session:
     @property
     def kind(self) -> kinds.Kind:
         """What is known of servers of its kind."""
-        return kinds.kind_named(self.engine.kind)
+        return kinds.all_kinds()[self.engine.kind]
 
     def _ended(self, seconds: float) -> bool:
         """Whether the process is gone, or goes within so many seconds."""

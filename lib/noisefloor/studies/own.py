@@ -92,7 +92,7 @@ def _usual(engine: str) -> dict[str, str]:
 
 def _kind_of(engine: str) -> Kind:
     """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that a path names."""
-    return kinds.all_kinds().get(engine.partition("-")[0], kinds.kind_named(kinds.USUAL))
+    return kinds.all_kinds().get(engine.partition("-")[0], kinds.all_kinds()[kinds.USUAL])
 
 
 def refused(why: str) -> StudyError:

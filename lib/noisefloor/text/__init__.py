@@ -5,7 +5,7 @@ class Refusal(Exception):
     """What was asked for cannot be done: one sentence. `code`: the command's exit code, 2 for a
     wrong request."""
 
-    code = 1
+    code = 2
 
     def __init__(self, sentence: object, code: int | None = None) -> None:
         super().__init__(str(sentence))

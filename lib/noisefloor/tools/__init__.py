@@ -10,8 +10,6 @@ from noisefloor.parse.base import MOST, decoded
 from noisefloor.parse.forms import FORMS
 from noisefloor.tools.base import Run
 
-__all__ = ["Run", "Tool", "all_tools", "must_match", "named", "tool_of", "unsupported"]
-
 
 class Tool(Protocol):
     """What a module of this package offers."""
@@ -43,21 +41,10 @@ def all_tools() -> tuple[Tool, ...]:
     return tuple(sorted(cast(list[Tool], modules), key=lambda tool: tool.WRAPS))
 
 
-def must_match() -> tuple[str, ...]:
-    """The conditions (`Tool.MUST`) of all tools."""
-    return tuple(dict.fromkeys(name for tool in all_tools() for name in tool.MUST))
-
-
 def tool_of(text: str | bytes) -> Tool | None:
     """The tool that printed `text`, None for none of them. Never raises."""
     words = "\n" + decoded(text[:MOST]).replace("\r", "")
     return next((tool for tool in all_tools() if tool.recognises(words)), None)
-
-
-def named(text: str | bytes) -> str | None:
-    """The name of the tool that printed `text`, None for none of them."""
-    tool = tool_of(text)
-    return tool.NAME if tool else None
 
 
 def unsupported(text: str | bytes) -> str | None:

@@ -57,24 +57,18 @@ pa.array([0])
 sys.meta_path.remove(_NoPandas)
 
 
-class NotATable(Refusal):
-    """A folder that cannot be opened as an ingested archive, with the way on."""
-
-    code = 2
-
-
 def manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json of an ingested archive. Raises NotATable, also for another format."""
+    """manifest.json of an ingested archive. Raises Refusal, also for another format."""
     try:
         facts: dict[str, Any] = json.loads((Path(folder) / MANIFEST).read_text())
         name, version = facts["what"], facts["format"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise NotATable(
+        raise Refusal(
             f"{folder} is no table of `noisefloor ingest` (it has no readable {MANIFEST}); "
             "nothing was read"
         ) from None
     if name != NAME or version != FORMAT:
-        raise NotATable(
+        raise Refusal(
             f"{folder} has format {version!r}, this version reads {FORMAT}: remove the folder and "
             "run `noisefloor ingest` again; nothing was read"
         )
@@ -88,7 +82,7 @@ def parts(folder: Path, name: str) -> list[Path]:
 
 
 def opened(folder: Path, name: str) -> "ds.Dataset":
-    """One of TABLES of an ingested archive, as an Arrow data set. Raises NotATable."""
+    """One of TABLES of an ingested archive, as an Arrow data set. Raises Refusal."""
     from pyarrow.dataset import dataset
 
     manifest(folder)
@@ -97,7 +91,7 @@ def opened(folder: Path, name: str) -> "ds.Dataset":
 
 def frame(folder: Path, name: str, **how: Any) -> "pd.DataFrame":
     """One of TABLES as a pandas data frame; `how` as for Dataset.to_table (columns, filter). Raises
-    NotATable."""
+    Refusal."""
     return opened(folder, name).to_table(**how).to_pandas()
 
 

@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 
 from noisefloor import parse, tools
 from noisefloor.data import ingest
-from noisefloor.data.compare import Refused
 from noisefloor.data.ingest import MANIFEST, TABLES, files, labels, parts
 from noisefloor.model import METRICS
 from noisefloor.parse.base import safe_line
+from noisefloor.text import Refusal
 from noisefloor.tools import sysbench
 
 _BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
@@ -59,30 +59,30 @@ def build(
 
     rules: the user's file of labels (`labels.patterns`). pool: gives an executor (of
     `data.cluster`); it is not asked for when there is little to do. progress: called with bytes
-    read and bytes to read. Raises Refused."""
+    read and bytes to read. Raises Refusal."""
     root, out = Path(root), Path(out)
     if not root.exists():
-        raise Refused(f"{root} does not exist; nothing was read")
+        raise Refusal(f"{root} does not exist; nothing was read")
     if not os.access(root, os.R_OK):
-        raise Refused(f"{root} cannot be read (permission denied); nothing was read", 1)
+        raise Refusal(f"{root} cannot be read (permission denied); nothing was read", 1)
     given = labels.patterns(rules) if rules else ()
     root, out = root.resolve(), out.resolve()
     if root.is_relative_to(out):
-        raise Refused(f"--out {out.name} holds the tree itself; nothing was read")
+        raise Refusal(f"--out {out.name} holds the tree itself; nothing was read")
     try:
         if out.exists() and not (out / MANIFEST).exists() and any(out.iterdir()):
-            raise Refused(f"{out.name} holds files that are no table of ours; nothing was written")
+            raise Refusal(f"{out.name} holds files that are no table of ours; nothing was written")
         out.mkdir(parents=True, exist_ok=True)
         with open(out / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return _build(root, out, pool, progress, given)
     except BlockingIOError:
-        raise Refused(f"another ingest is writing into {out.name}; nothing was done", 1) from None
+        raise Refusal(f"another ingest is writing into {out.name}; nothing was done", 1) from None
     except BrokenExecutor:
         why = "a process that read files was killed (out of memory?)"
     except OSError as e:
         why = f"the tables cannot be written ({e.strerror or e})"
-    raise Refused(f"{why}; whole parts are kept, the same command continues", 1)
+    raise Refusal(f"{why}; whole parts are kept, the same command continues", 1)
 
 
 def _build(
@@ -108,7 +108,7 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
     if (out / MANIFEST).exists():
         before = ingest.manifest(out)
         if before["tree"] != _tree(root):
-            raise Refused(
+            raise Refusal(
                 f"{out.name} holds the tables of another tree ({before['name']}): give another "
                 "--out; nothing was read"
             )

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisefloor.data.compare import Refused
+from noisefloor.text import Refusal
 from noisefloor.tools import Run
 
 NAMES = (
@@ -45,15 +45,15 @@ def patterns(file: str) -> tuple[str, ...]:
     """The patterns of a user's file of labels: a regular expression with named groups, or a TOML
     file with ``patterns``, a list of such.
 
-    Raises Refused for a file that holds none."""
+    Raises Refusal for a file that holds none."""
     try:
         text = Path(file).read_text()
         given = tomllib.loads(text)["patterns"] if file.endswith(".toml") else [text.strip()]
         names = {name for pattern in given for name in re.compile(pattern).groupindex}
     except (OSError, ValueError, KeyError, TypeError, re.error) as e:
-        raise Refused(f"{file} holds no patterns of labels ({e}); nothing was read") from None
+        raise Refusal(f"{file} holds no patterns of labels ({e}); nothing was read") from None
     if not names or names - {*_GIVEN}:
-        raise Refused(
+        raise Refusal(
             f"{file}: named groups are needed, such as (?P<server>[a-z]+), of: {', '.join(_GIVEN)};"
             " nothing was read"
         )

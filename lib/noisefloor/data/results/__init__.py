@@ -3,56 +3,10 @@ runs (`Results`), and functions that make frames and rows of them.
 
 campaign: Results; page: which campaigns are on one page; rows: which verdicts lead or answer;
 frames: data of the runs; tables: what is computed from both."""
-# ruff: noqa: F401
+# ruff: noqa: F403
 
-from noisefloor.data.results.campaign import Beside, Results, only
-from noisefloor.data.results.frames import (
-    baseline_in_units,
-    builds,
-    counted,
-    differences,
-    evidence,
-    exposed,
-    fact,
-    failed,
-    forest,
-    intervals,
-    lags,
-    maxima,
-    medians,
-    profiles,
-    proofs,
-    quantiles,
-    raw,
-    shortened,
-    skipped,
-    stages,
-    upgrade,
-    variables,
-    warmups,
-    warnings,
-    workloads,
-)
-from noisefloor.data.results.page import SHORT, asked_by, beside, load, named, names
-from noisefloor.data.results.rows import (
-    LATENCY,
-    PROCESSOR,
-    THROUGHPUT,
-    answering,
-    at_a_rate,
-    capacity,
-    costs,
-    elsewhere,
-    further,
-    headlines,
-    highest_tps,
-    lead,
-    lead_rows,
-    leading,
-    main_metric,
-    main_threads,
-    main_workload,
-    questions,
-    server_kind,
-)
-from noisefloor.data.results.tables import apart, each_load, effects, expectation, load_curve, price
+from noisefloor.data.results.campaign import *
+from noisefloor.data.results.frames import *
+from noisefloor.data.results.page import *
+from noisefloor.data.results.rows import *
+from noisefloor.data.results.tables import *

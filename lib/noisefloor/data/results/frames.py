@@ -20,21 +20,6 @@ def shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "\n… (cut here)"
 
 
-def warmups(page: Results) -> pd.DataFrame:
-    """The warm-ups after a restart, as `tidy.warmups` reads them."""
-    return page.frame(tidy.warmups)
-
-
-def lags(page: Results) -> pd.DataFrame:
-    """How far replicas lag, as `tidy.lags` reads it."""
-    return page.frame(tidy.lags)
-
-
-def profiles(page: Results) -> pd.DataFrame:
-    """Which functions use the processor, as `tidy.profiles` reads them."""
-    return page.frame(tidy.profiles)
-
-
 def stages(page: Results) -> pd.DataFrame:
     """What every process of a pipe did, as `tidy.stages` reads it."""
     table = page.frame(tidy.stages)
@@ -187,16 +172,6 @@ def proofs(page: Results) -> pd.DataFrame:
     return table.reindex(columns=arms).fillna("not looked for").reset_index()
 
 
-def exposed(page: Results) -> str:
-    """In words: which arms encrypt something and leave rows readable elsewhere."""
-    sentences = []
-    for arm, part in evidence(page).groupby("arm", sort=False):
-        clear = part[part["found"] == "plain"]["evidence"].unique()
-        if len(clear) and (part["found"] == "encrypted").any():
-            sentences.append(f"With {arm} the rows can still be read in the {', '.join(clear)}.")
-    return " ".join(sentences) or "No arm that encrypts anything left rows readable elsewhere."
-
-
 def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFrame:
     """Medians of the runs as they are shown: columns threads, arm, runs, one a metric."""
     kept = page.judged(workload)
@@ -229,14 +204,3 @@ def failed(page: Results) -> dict[str, int]:
     runs = page.runs[~page.runs["warmup"]]
     counts = runs["exit_code"].ne(0).groupby(runs["arm"]).sum()
     return {str(arm): int(n) for arm, n in counts.items()}
-
-
-def maxima(page: Results) -> pd.DataFrame:
-    """Maximum latency of the first workload's runs in ms: columns threads, arm, runs, median, highest.
-    Shown, never judged."""
-    rows = page.judged(page.study.workloads[0].name, "max_latency")
-    by_arm = rows.groupby(["threads", "arm"])["value"]
-    table: pd.DataFrame = by_arm.agg(  # type: ignore[assignment]  # stubs: a Series
-        runs="count", median="median", highest="max"
-    )
-    return (table * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()

@@ -1,8 +1,8 @@
-"""What a page computes from verdicts and medians: cores, load, the cost of a cipher alone, the
-share of each setting, and two campaigns against each other."""
+"""What a page computes from verdicts and medians: load, the cost of a cipher alone, and two campaigns
+against each other."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import pandas as pd
 
 from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
-from noisefloor.data.results.rows import PROCESSOR, at_a_rate, capacity, headlines, main_workload
+from noisefloor.data.results.rows import PROCESSOR, at_a_rate, headlines, main_workload
 from noisefloor.model import METRICS
+from noisefloor.stats.row import percent
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
@@ -23,34 +24,6 @@ Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log s
 
 
 # -- of one page -----------------------------------------------------------------------------------
-
-
-def _baseline(page: Results, workload: str) -> pd.DataFrame:
-    """Medians of the baseline's runs of a workload: a row a thread count, a column a metric."""
-    runs = only(page.judged(workload), arm=page.study.baseline.name)
-    return runs.groupby(["threads", "metric"])["value"].median().unstack()
-
-
-def price(page: Results, workload: str) -> pd.DataFrame:
-    """What an arm costs in processor cores at the throughput that the baseline reached: columns
-    threads, arm, at TPS, baseline cores, more cores, lo, hi (the interval of CPU per transaction, at
-    the baseline's median), verdict."""
-    if len(page.parts) > 1:
-        parts = [p for p in page.parts if len(p.judged(workload, "tps"))] or page.parts[:1]
-        return pd.concat((price(part, workload) for part in parts), ignore_index=True)
-    rows = page.of(workload, _CPU, control=False)
-    middle = _baseline(page, workload).reindex(columns=["tps", _CPU])
-    rows = rows[~rows["joint"]].join(middle, on="threads")
-    cores = rows["tps"] * rows[_CPU]
-    columns = {
-        "threads": rows["threads"],
-        "arm": rows["arm"],
-        "at TPS": rows["tps"].round(0),
-        "baseline cores": cores.round(3),
-    }
-    ends = {"more cores": "change_pct", "lo": "lo_pct", "hi": "hi_pct"}
-    columns |= {name: (cores * rows[end] / 100).round(3) for name, end in ends.items()}
-    return pd.DataFrame(columns | {"verdict": rows["verdict"]})
 
 
 def load_curve(page: Results) -> pd.DataFrame:
@@ -115,59 +88,14 @@ def expectation(page: Results) -> pd.DataFrame:
     if not (metric and rates) or lead is None:
         return pd.DataFrame(columns=[*columns, "expected_pct", *_ENDS])
     rate = float(np.median(rates))
-    base = _baseline(page, main_workload(page)).reindex(columns=[metric, _CPU])
-    base = base.dropna().reset_index()
+    runs = only(page.judged(main_workload(page)), arm=page.study.baseline.name)
+    base = runs.groupby(["threads", "metric"])["value"].median().unstack()
+    base = base.reindex(columns=[metric, _CPU]).dropna().reset_index()
     used, cpu = base[metric], base[_CPU]
     values = (base["threads"].astype(int), used, rate / 1e6, 1e6 * used / rate, 1e3 * cpu)
     table = pd.DataFrame(dict(zip(columns, values, strict=True)))
     table["expected_pct"] = 100 * used / rate / cpu
     return table.assign(**{end: lead[end] for end in _ENDS})
-
-
-def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
-    """What each variable changes on average over the values of the others, and what two of two values
-    do beyond the sum of each alone: columns setting, change_pct, lo_pct, hi_pct, verdict. Empty for a
-    single arm.
-
-    Weighted sums of the arms' log changes. Arms share no run, so their errors are independent and the
-    distances to the ends add as squares (MOVER: Zou and Donner 2008)."""
-    columns = ["setting", *_ENDS, "verdict"]
-    rows = _joint(page, metric).set_index("arm")
-    arms = page.study.compared
-    if len(arms) < 3 or not {a.name for a in arms[1:]} <= set(rows.index):
-        return pd.DataFrame(columns=columns)
-    ends = rows.loc[[a.name for a in arms[1:]], _ENDS]
-    logs = np.vstack([np.zeros(3), np.log1p(ends.to_numpy(float) / 100)])
-    values = pd.DataFrame([dict(a.switch) | dict(a.settings) for a in arms])
-    values = values.loc[:, values.nunique() > 1]  # others are held at one value
-    weights = {}
-    for name in values:
-        base, *others = pd.unique(values[name])
-        low = (values[name] == base).to_numpy(float)
-        for value in others:
-            high = (values[name] == value).to_numpy(float)
-            weights[f"{name}: {base} to {value}"] = high / high.sum() - low / low.sum()
-    if values.shape == (4, 2):
-        weights["both, beyond the sum of each alone"] = np.array([1.0, -1.0, -1.0, 1.0])
-    margin_pct, lines = schedule.margin_pct(page.study, metric), []
-    for change, w in weights.items():
-        of, w = logs[w != 0], w[w != 0]
-        middle = w @ of[:, 0]
-        reach = w[:, None] * (of[:, 1:] - of[:, :1])
-        lo = middle - np.hypot.reduce(reach.min(axis=1))
-        hi = middle + np.hypot.reduce(reach.max(axis=1))
-        word = _word((middle, lo, hi), margin_pct, metric)
-        lines.append((change, *100 * np.expm1([middle, lo, hi]), word))
-    return pd.DataFrame(lines, columns=columns)
-
-
-def _joint(page: Results, metric: str) -> pd.DataFrame:
-    """Rows of the capacity's workload, each arm once: over all thread counts where every arm has such
-    a row, else at the most threads."""
-    rows = page.of(main_workload(capacity(page)), metric, control=False)
-    joint, each = rows[rows["joint"]], rows[~rows["joint"]].sort_values("threads")
-    whole = joint["arm"].nunique() == rows["arm"].nunique()
-    return (joint if whole else each).drop_duplicates("arm", keep="last")
 
 
 # -- two campaigns ---------------------------------------------------------------------------------
@@ -185,7 +113,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     for row in both.to_dict("records"):
         step = _difference(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
-        line += (row["change_pct"], row["change_pct then"], *_percent(step))
+        line += (row["change_pct"], row["change_pct then"], *map(percent, step))
         lines.append((*line, _word(step, row["margin_pct"], row["metric"])))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
@@ -202,10 +130,6 @@ def _difference(before: Logs, now: Logs) -> Logs:
     step = now[0] - before[0]
     lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
     return step, lo, step + math.hypot(now[2] - now[0], before[0] - before[1])
-
-
-def _percent(logs: Iterable[float]) -> list[float]:
-    return [100 * math.expm1(x) for x in logs]
 
 
 def _word(logs: Logs, margin_pct: float, metric: str) -> str:

@@ -106,11 +106,6 @@ def opened(campaign: Path | Opened) -> Opened:
     return campaign if isinstance(campaign, Opened) else Opened(campaign)
 
 
-def sysbench(run: Place | Run) -> Result:
-    """`Run.sysbench` of a run's folder, or of a run."""
-    return (run if isinstance(run, Run) else Run(run)).sysbench
-
-
 def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
     """Metric -> value in base units of one run; facts: its run.json. Raises ParseError and
     Unusable."""
@@ -135,7 +130,7 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
         return _applied(facts["applied"], facts)
     if facts.get("queue_full"):
         return {"saturated": 1.0}
-    out = sysbench(run)
+    out = (run if isinstance(run, Run) else Run(run)).sysbench
     if tool == "connect":
         return _connecting(out, facts)
     n, used = out["transactions"], facts["usage"]

@@ -3,6 +3,7 @@
 Nothing needs root and nothing is installed on the machine: archives are unpacked into a private
 folder, and MySQL runs there with the C library of its build.
 """
+# ruff: noqa: F401
 
 import contextlib
 import functools
@@ -28,11 +29,6 @@ from noisefloor.servers.engines.build import (
     which,
 )
 from noisefloor.servers.engines.packages import unpacked
-
-__all__ = [
-    "FINDERS", "Engine", "EngineMissing", "beside", "brings_libraries", "find", "first_words",
-    "label", "last_words", "output", "pins", "unpacked", "which",
-]  # fmt: skip
 
 
 def pins(name: str = "mysql") -> dict[str, Any]:
@@ -99,7 +95,7 @@ def _fetched(name: str) -> Engine | None:
         file = prefix / "note.txt"
         note = file.read_text().strip() if file.exists() else ""
         pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
-        if pinned or note.startswith(f"{kinds.kind_named(pin['kind']).MAKER} {pin['version']} "):
+        if pinned or note.startswith(f"{kinds.all_kinds()[pin['kind']].MAKER} {pin['version']} "):
             return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else note)
     return None
 
@@ -122,7 +118,7 @@ def _mariadb(fetch: bool) -> Engine:
             unpacked(f"mariadb-server={version}", name=prefix.name)
         plugins = prefix / "usr/lib/mysql/plugin"
         if plugins.exists():
-            keyring = (plugins / kinds.kind_named(engine.kind).KEYRING).exists()
+            keyring = (plugins / kinds.all_kinds()[engine.kind].KEYRING).exists()
             return replace(engine, plugin_dir=plugins, keyring=keyring)
     return engine
 

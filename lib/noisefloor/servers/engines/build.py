@@ -56,7 +56,7 @@ class Engine:
 
 def label(engine: Engine) -> str:
     """The name to show: ``MySQL 9.7.4``."""
-    return f"{kinds.kind_named(engine.kind).MAKER} {engine.version}"
+    return f"{kinds.all_kinds()[engine.kind].MAKER} {engine.version}"
 
 
 def brings_libraries(engine: Engine) -> bool:

@@ -38,7 +38,8 @@ def fetch(pin: dict[str, Any], folder: Path) -> None:
     of its series, unpacked into `folder` and moved to ``.engines/``. Raises EngineMissing."""
     with tempfile.TemporaryDirectory(prefix="noisefloor-") as place:
         version = (_maven if "artifact" in pin else _debian)(pin, Path(place), folder)
-    maker, final = kinds.kind_named(pin["kind"]).MAKER, paths.engines() / f"{pin['kind']}-{version}"
+    maker = kinds.all_kinds()[pin["kind"]].MAKER
+    final = paths.engines() / f"{pin['kind']}-{version}"
     if not final.exists():
         folder.rename(final)
     gone = f"{maker} {pin['version']} is no longer on the mirror: took {version}\n"
@@ -121,7 +122,7 @@ def _debian(pin: dict[str, Any], place: Path, folder: Path) -> str:
     """Unpack packages of the pinned version, or the newest of its series, and all that they depend
     on into `folder`; returns their version."""
     env, archives = _private_apt(place, pin["suite"]), place / "archives"
-    packages, version, maker = pin["packages"], pin["version"], kinds.kind_named(pin["kind"]).MAKER
+    packages, version, maker = pin["packages"], pin["version"], kinds.all_kinds()[pin["kind"]].MAKER
     listed = build.output("apt-cache", "madison", packages[0], env=env).stdout
     offered = [line.split("|")[1].strip() for line in listed.splitlines() if "|" in line]
     plain = {v.partition(":")[2] or v: v for v in offered}  # without its epoch, newest first

@@ -27,6 +27,7 @@ class Kind(Protocol):
     RELOAD_TLS: str
     TLS: Mapping[str, str]  # my.cnf for the files ca.pem, server-cert.pem and server-key.pem
     REPLICA: str  # a statement that has a row on a replica alone
+    TABLES: tuple[str, str]  # a check's name, SELECT of `v` for every table, whose name is t.NAME
     LOGS: Mapping[str, str]  # my.cnf without which nothing is written to a binary log
     COPIERS: tuple[str, ...]  # programs that copy its files, the best first; tar after a clone
 
@@ -41,9 +42,6 @@ class Kind(Protocol):
 
     def binlog_encrypted(self, server: Any, name: str, head: bytes) -> Checks:
         """Whether a binary log is encrypted, by what the server says and its first bytes."""
-
-    def tables_encrypted(self) -> tuple[str, str]:
-        """(a check's name, SELECT of `v` for every table, where t.NAME is the table's)."""
 
     def keyring(self, server: Any) -> tuple[str, str]:
         """(a check's name, active or disabled)."""
@@ -62,11 +60,6 @@ def all_kinds() -> Mapping[str, Kind]:
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
     ]
     return {kind.NAME: kind for kind in cast(list[Kind], modules)}
-
-
-def kind_named(name: str) -> Kind:
-    """The kind of this name. Raises KeyError."""
-    return all_kinds()[name]
 
 
 def printing(version: str) -> Kind:

@@ -17,6 +17,11 @@ LSN = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")
 RELOAD_TLS = "FLUSH SSL"
 TLS = {"ssl_ca": "ca.pem", "ssl_cert": "server-cert.pem", "ssl_key": "server-key.pem"}
 REPLICA = "SHOW ALL SLAVES STATUS"
+TABLES = (
+    "INNODB_TABLESPACES_ENCRYPTION, scheme",
+    "SELECT e.ENCRYPTION_SCHEME = 1 AS v FROM information_schema.innodb_sys_tablespaces AS t"
+    " LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)",
+)
 LOGS = {"log_bin": "binlog"}  # its default is none
 COPIERS = ("mariabackup",)
 _START_ENCRYPTION = b"\xa4"
@@ -38,13 +43,6 @@ def binlog_encrypted(server: Any, name: str, head: bytes) -> Checks:
     # the second event: after the magic, and after the first one, which says how long it is
     second = 4 + int.from_bytes(head[13:17], "little") + 4
     return {"START_ENCRYPTION event on disk": head[second : second + 1] == _START_ENCRYPTION}
-
-
-def tables_encrypted() -> tuple[str, str]:
-    return "INNODB_TABLESPACES_ENCRYPTION, scheme", (
-        "SELECT e.ENCRYPTION_SCHEME = 1 AS v FROM information_schema.innodb_sys_tablespaces AS t"
-        " LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)"
-    )
 
 
 def keyring(server: Any) -> tuple[str, str]:

@@ -17,6 +17,10 @@ LSN = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
 RELOAD_TLS = "ALTER INSTANCE RELOAD TLS"
 TLS: Mapping[str, str] = {}  # it looks for these names by itself
 REPLICA = "SHOW REPLICA STATUS"
+TABLES = (
+    "information_schema.innodb_tablespaces, ENCRYPTION",
+    "SELECT ENCRYPTION = 'Y' AS v FROM information_schema.innodb_tablespaces AS t",
+)
 LOGS: Mapping[str, str] = {}
 COPIERS = ("xtrabackup", "tar")
 _MAGIC = {b"\xfebin": False, b"\xfdbin": True}
@@ -54,11 +58,6 @@ def detour(old: str, new: str) -> str:
     """Why `new` (a label) does not open the data of `old`, and what does; "" where not known."""
     past_lts = old.startswith(f"{MAKER} 8.0") and new.startswith(f"{MAKER} 9")
     return "MySQL 9 opens the data of an LTS release alone; go through 8.4" if past_lts else ""
-
-
-def tables_encrypted() -> tuple[str, str]:
-    source = "information_schema.innodb_tablespaces"
-    return f"{source}, ENCRYPTION", f"SELECT ENCRYPTION = 'Y' AS v FROM {source} AS t"
 
 
 def keyring(server: Any) -> tuple[str, str]:

@@ -238,11 +238,11 @@ def render_all(
 def _measured(study: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """(study, parameters) of a page whose campaigns are measured now, in this process, where the
     progress can be seen."""
-    from noisefloor.measure import collect
+    from noisefloor.measure.campaign import FAILURES
 
     try:
         measured = open_page(study, _whole(study, values))
-    except collect.FAILURES as problem:
+    except FAILURES as problem:
         raise ReportError(str(problem)) from None
     except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
