@@ -302,8 +302,9 @@ def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
 
 def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan_for():
     """Only where it is another number as it is written, and in the direction of the metric."""
-    many = [("cpu_per_transaction", 64, "encrypted", c, h, "more") for c, h in ((1.4, 0.3), (1.9, 1.2))]
-    table = verdicts([*many, ("tps", 64, "encrypted", 1.0, 9.0, "cannot tell")])
+    cpu = ("cpu_per_transaction", 64, "encrypted")
+    each = [(*cpu, 1.4, 0.3, "more"), (*cpu, 1.9, 1.2, "more")]
+    table = verdicts([*each, ("tps", 64, "encrypted", 1.0, 9.0, "cannot tell")])
     load = ["memory, 100 a second", "memory, 1,500 a second", "memory"]
     r = Rows(("EPYC", table.assign(rate=[100, 1500, 0], workload=load, margin_pct=1.0)))
     r.study = SimpleNamespace(name="binlog-encryption", key="rate")
@@ -717,7 +718,7 @@ def test_pages_begin_with_the_largest_difference_that_is_decided():
             ("small", 60.0, "more"),
         )
     ]
-    lead = {"verdict": "not yet", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be no difference
+    lead = {"verdict": "not yet", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be none
     found += [(n, {"leads": [lead | {"lo_pct": lo}]}) for n, lo in (("open", -1.0), ("sure", 6.0))]
     turn = [study for study, _ in sorted(found, key=lambda one: batch._turn(*one))]
     assert turn == ["large", "small", "sure", "unknown", "open", "archive-2026", "calibration"]
