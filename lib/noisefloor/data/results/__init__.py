@@ -43,7 +43,6 @@ from noisefloor.data.results.rows import (
     capacity,
     costs,
     elsewhere,
-    further,
     headlines,
     highest_tps,
     lead,

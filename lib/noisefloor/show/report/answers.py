@@ -24,7 +24,6 @@ from noisefloor.data.results import (
     each_load,
     elsewhere,
     forest,
-    further,
     headlines,
     highest_tps,
     intervals,
@@ -80,11 +79,11 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
-    leads, others = headlines(r, arm), further(r)
+    leads = headlines(r, arm)
     page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
     asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
     title = asks or r.study.title
-    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads, also=others)
+    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
 
 

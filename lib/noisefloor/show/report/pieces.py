@@ -358,7 +358,6 @@ def save(
     title: str = "",
     headline: str = "",
     advice: str = "",
-    also: Iterable[Row] = (),
     campaigns: Mapping[str, str] | None = None,
     raw: Iterable[Path] = (),
     r: results.Results | None = None,
@@ -366,9 +365,9 @@ def save(
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
     campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`, `advice`:
-    the page's own sentences, if it is about more; `also`: further rows for the findings; `r`: the
-    results that the rows are from. A lead has its other thread counts (`counts`, if there is no joint
-    row) and the same comparison on other processors (`others`).
+    the page's own sentences, if it is about more; `r`: the results that the rows are from. A lead has
+    its other thread counts (`counts`, if there is no joint row) and the same comparison on other
+    processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
@@ -383,7 +382,6 @@ def save(
         campaigns = {"campaign": ", ".join(names)} if set(names) <= {*paths.campaigns()} else {}
     folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
     rows = words.leading(verdicts, primary) if len(verdicts) else []
-    main = {row["workload"] for row in rows}
     leads = [_lead(row, r) for row in rows]
     headlines = [headline] if headline else [statement.headline_of(row, r) for row in rows]
     facts = {
@@ -406,12 +404,6 @@ def save(
         "headlines": headlines,
         "brief": headlines if headline else _brief(rows, r),
         "units": [] if headline else [units.change_in_units(row, r) for row in rows],
-        "also": [
-            statement.headline_of(row, r)
-            if row["workload"] in main
-            else f"{words.upper(row['workload'])}: {statement.headline_of(row, r)}"
-            for row in also
-        ],
         "primary": leads[0] if leads else None,
         "leads": leads,
         "comparisons": records(verdicts),
