@@ -49,7 +49,6 @@ from noisefloor.show.report.behind import (
     details,
     expectation,
     outcome,
-    paragraph,
     rule,
     settings,
     transfers,

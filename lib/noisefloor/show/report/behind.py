@@ -2,7 +2,6 @@
 depends on, all comparisons, the settings of the arms, and, folded, proofs and runs."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,35 +44,6 @@ from noisefloor.text.amounts import percent
 _SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
 _ENDS = ("change_pct", "lo_pct", "hi_pct")
-_SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are told
-
-
-# -- in words --------------------------------------------------------------------------------------
-
-
-def paragraph(results: Results, text: str) -> Shown:
-    """A paragraph in which every {variable} is replaced by the value that was read back from the servers
-    (if arms differ, by all values): "hashes it {caching_sha2_password_digest_rounds} times". Such a
-    text cannot disagree with its campaign. Raises ReportError for what was not read back."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        read = dict.fromkeys(v[name] for v in variables(results).values() if name in v)
-        if not read:
-            raise words.ReportError(
-                f"{name}: no such variable was read back in {results.folder.name}; no text was made"
-            )
-        return " or ".join(map(_value, read))
-
-    return remark(re.sub(r"\{(\w+)\}", value, text))
-
-
-def _value(text: str) -> str:
-    """A variable's value as a page tells it: 10,000; 1 GiB; ON."""
-    if not re.fullmatch(r"\d+", text):
-        return text
-    unit = next((u for u, size in _SIZES.items() if int(text) and int(text) % size == 0), "")
-    return f"{int(text) // _SIZES[unit]:,} {unit}" if unit else f"{int(text):,}"
 
 
 # -- in units --------------------------------------------------------------------------------------

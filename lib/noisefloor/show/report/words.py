@@ -24,7 +24,7 @@ from noisefloor.show.rows import (
     threads_label,
 )
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
-from noisefloor.text import amounts
+from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Reason, Why
 
 if TYPE_CHECKING:
@@ -37,15 +37,8 @@ _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
 
 
-class ReportError(Exception):
+class ReportError(Refusal):
     """A page that cannot be made. One sentence; `code` 2 for a wrong request, else 1."""
-
-    def __init__(self, sentence: str, code: int = 1):
-        super().__init__(sentence)
-        self.code = code
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.code)
 
 
 # -- one comparison --------------------------------------------------------------------------------
@@ -189,9 +182,9 @@ def union(part: Sequence[Row]) -> dict[Any, Any]:
     }
 
 
-def _counted(row: Row, column: str = "n_arm") -> str:
-    """`1,200 pairs`, `1 run an arm`: what `n_arm` or `runs_needed` of a row counts."""
-    n = int(row[column])
+def _counted(row: Row) -> str:
+    """`1,200 pairs`, `1 run an arm`: what `n_arm` of a row counts."""
+    n = int(row["n_arm"])
     return f"{n:,} {unit(row, n)}"
 
 
