@@ -12,12 +12,12 @@ import pandas as pd
 from noisefloor.claims import agree, order
 from noisefloor.data.archive import Archive, Unknown, in_order
 from noisefloor.model import METRICS, leading
+from noisefloor.show.rows import ENDS
 from noisefloor.stats.verdict import differs, kind
 from noisefloor.text import amounts, answers
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
 MOST_OUTLIERS = 12  # runs that are told one by one
-ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 

@@ -8,6 +8,7 @@ from noisefloor.model import CONTROL_SUFFIX, METRICS
 from noisefloor.show.markup import has_value
 
 Row = Any  # of a verdict table: a dict or a Series
+ENDS = ["change_pct", "lo_pct", "hi_pct"]  # a change and the ends of its interval
 SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
 
 
@@ -44,11 +45,6 @@ def is_control(frame: pd.DataFrame) -> pd.Series:
 def is_joint(frame: pd.DataFrame) -> pd.Series:
     """Which rows of a verdict table are the joint effect over thread counts."""
     return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
-
-
-def as_list(value: Any) -> list[Any]:
-    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
-    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def joint(row: Row) -> bool:

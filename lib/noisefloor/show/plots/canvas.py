@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import CONTROL_SUFFIX, Arm
 from noisefloor.show.markup import GLYPHS, TEMPLATE
+from noisefloor.show.rows import ENDS
 from noisefloor.stats.verdict import NOT_YET, kind
 from noisefloor.text import amounts
 
@@ -33,7 +34,6 @@ CSS = {INK: "currentColor"} | {ink: f"var(--nf-{name},{ink})" for name, ink in _
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 PARTS_CSS = TEMPLATE / "parts.css"
 LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
-SIZES = ["lo_pct", "change_pct", "hi_pct"]
 Axes = Any  # matplotlib's, which remember `points` and `words` for us
 Inks = dict[Any, str]  # the colour of each arm
 _P = ParamSpec("_P")
@@ -358,7 +358,7 @@ def cut(change: Any, limit: float | tuple[float, float]) -> Any:
 def farthest(frame: pd.DataFrame) -> float:
     """How far away a change may be on an axis, in percent: everything that matters, not every
     endless interval."""
-    far = away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
+    far = away(frame[ENDS].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
     centre, margin = np.nan_to_num(far["change_pct"].max()), frame["margin_pct"].min()
     ends = far[["lo_pct", "hi_pct"]].max(axis=1).dropna()
     wanted = [margin * 2, centre * 1.3]

@@ -16,6 +16,7 @@ from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import (
+    ENDS,
     SHORT,
     Row,
     counted,
@@ -112,7 +113,7 @@ def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, 
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
     real = panel[~panel["control"]] if not panel["control"].all() else panel
     limit = max([canvas.farthest(real), *(1.2 * canvas.away(x) for x in beside)])
-    return *canvas.span(real[canvas.SIZES], panel["margin_pct"].max(), limit, beside), limit
+    return *canvas.span(real[ENDS], panel["margin_pct"].max(), limit, beside), limit
 
 
 def _against_threads(
@@ -256,7 +257,7 @@ def load_figure(
         for row in rows.itertuples():
             x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
             canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
-        canvas.scale(low, *canvas.span(rows[canvas.SIZES], margin, limit), 0.08, 0.3, metric="p99")
+        canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = "" if narrow else f"; shaded: {_same(margin)}"
         canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
     low.set_xlim(0, end)
@@ -424,7 +425,7 @@ def _intervals(
             canvas.whisker(ax, place, ends, limit, True, color=ink[row.arm], lw=2, alpha=0.8)
     ticks, metric = int(ax.bbox.width / 55), frame["metric"].iloc[0]
     beside = canvas.cut(expected, limit).ravel()
-    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit, beside)
+    ends = canvas.span(frame[ENDS], frame["margin_pct"].min(), limit, beside)
     canvas.scale(ax, *ends, 0.04, 0.04, "x", ticks, metric)
     return figure
 

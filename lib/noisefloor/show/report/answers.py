@@ -48,12 +48,11 @@ from noisefloor.show.report.pieces import (
     save,
     verdict_box,
 )
-from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_label
+from noisefloor.show.rows import ENDS, SHORT, is_control, is_joint, joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
 COSTS = [*THROUGHPUT, *PROCESSOR]
-ENDS = ("change_pct", "lo_pct", "hi_pct")
 _LISTS = TOLD["lists"]
 
 

@@ -2,7 +2,7 @@
 depends on, all comparisons, the settings of the arms, and, folded, proofs and runs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +36,13 @@ from noisefloor.show.report.pieces import (
     remark,
     verdict_table,
 )
-from noisefloor.show.rows import SHORT, Row, joint, metric_label
+from noisefloor.show.rows import ENDS, SHORT, Row, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
 
 _SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
-_ENDS = ("change_pct", "lo_pct", "hi_pct")
 
 
 # -- in units --------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ def _units(results: Results, part: Results) -> Shown | None:
     for metric in _LISTS["absolute"]:
         for row in judged[judged["metric"].eq(metric)].to_dict("records"):
             middle = baseline_in_units(part, row)
-            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
+            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in ENDS)
             rows.append(
                 {
                     "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
@@ -156,12 +155,13 @@ def _outcome(part: Results) -> dict[str, Any]:
     )
     widest = ((hi - lo) / 2).max()
     reached = None if math.isnan(widest) else 100 * math.expm1(widest)
-    width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
+    half = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
+    known = [f"{name} {width:.1f} %" for name, width in half.items() if width]
     short = SHORT.get(metric, metric_label(metric))
     return {
         "question": part.study.key or part.study.question,
         "measured": measured,
-        "half width": f"{short}: {_listed(width, '.1f', ' %')}",
+        "half width": f"{short}: {', '.join(known) or 'not known'}",
         "minutes": f"{words.minutes(part):.0f}; measuring {meta.get('spent_s', 0) / 60:.3g} of"
         f" {part.study.profile.budget_min:.3g} at most",
         "steal": _steal(part),
@@ -179,12 +179,6 @@ def _steal(part: Results) -> str:
     return ", ".join(f"{arm} {100 * taken[arm]:.1f} %" for arm in arms) or "not known"
 
 
-def _listed(values: Mapping[str, float | None], digits: str, unit: str) -> str:
-    """`expected 2.1 %, reached 2.4 %`: those that are known."""
-    texts = (f"{name} {value:{digits}}{unit}" for name, value in values.items() if value)
-    return ", ".join(texts) or "not known"
-
-
 # -- what it depends on ----------------------------------------------------------------------------
 
 
@@ -192,6 +186,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
     """What the answer was measured on, processor by processor, and in time of the processor: a table
     of words made from the campaigns' numbers."""
     study, disk = results.study, (results.meta.get("host") or {}).get("disk") or {}
+    fio = results.meta.get("disk") or {}
     rates, pool = results.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
     facts = {
         "threads": _saturation(results),
@@ -201,7 +196,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
         "rows": study.profile.rows * study.tables,
         "pool": f" The buffer pool has {pool}B." if pool else "",
         "virtual": disk.get("kind") == "virtual",
-        "disk": _disk(results.meta.get("disk") or {}),
+        "disk": fio.get("skipped") or (say("disk", **fio) if fio else ""),
         "library": results.meta.get("cipher_library") or "of this machine",
         "flags": ", ".join((results.meta.get("host") or {}).get("flags", ())),
         "openssl": "; ".join(
@@ -223,11 +218,6 @@ def transfers(results: Results, arm: str = "") -> Shown:
     rows += _prices(results, leads)
     frame = pd.DataFrame(rows, columns=["what", "here"])
     return html_table(frame, "What this was measured on", name="transfers")
-
-
-def _disk(facts: Mapping[str, Any]) -> str:
-    """The result of fio, or why there is none; "" of a campaign without fio."""
-    return facts.get("skipped") or (say("disk", **facts) if facts else "")
 
 
 def _saturation(results: Results) -> str:
@@ -260,7 +250,7 @@ def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
         base = base if joint(row) else base[base["threads"].eq(row["threads"])]
         each, scale, unit = TOLD["prices"][row["metric"]]
         whole = scale * base["value"].median()
-        ends = (f"{whole * row[c] / 100:.3g}" for c in _ENDS)
+        ends = (f"{whole * row[c] / 100:.3g}" for c in ENDS)
         more, least, most = (f"{'+' * (float(x) > 0)}{cell(float(x))}" for x in ends)
         facts = {"arm": row["arm"], "each": each, "unit": unit, "more": more, "least": least}
         facts |= {"most": most, "whole": cell(float(f"{whole:.3g}")), "place": row["processor"]}
@@ -352,25 +342,24 @@ def _folded(title: str, frame: pd.DataFrame, name: str) -> Shown | None:
     return fold(title, html_table(frame, title, name=name))
 
 
-def _of_servers(results: Results) -> list[Shown | None]:
-    """What the servers of a page were given, and what they showed."""
-    return [
-        fold("my.cnf of each arm", _configured(results)),
-        fold("Settings of each arm", settings(results)),
-        _folded("Every variable that differs between the arms", differences(results), "variables"),
-        _folded("Proof that each arm was what it is called", evidence(results), "proofs"),
-    ]
-
-
 def details(results: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
-    warned, left = len(warnings(results)), len(skipped(results))
+    doubts = (
+        ("Left out on this machine", skipped(results), "left-out"),
+        ("Warnings", warnings(results), "warnings"),
+    )
+    shown = [_folded(f"{title} ({len(of)})", of, name) for title, of, name in doubts if len(of)]
+    if results.meta.get("engine"):
+        shown += [
+            fold("my.cnf of each arm", _configured(results)),
+            fold("Settings of each arm", settings(results)),
+            _folded(
+                "Every variable that differs between the arms", differences(results), "variables"
+            ),
+            _folded("Proof that each arm was what it is called", evidence(results), "proofs"),
+        ]
     return joined_shown(
-        _folded(f"Left out on this machine ({left})", skipped(results), "left-out")
-        if left
-        else None,
-        _folded(f"Warnings ({warned})", warnings(results), "warnings") if warned else None,
-        *(_of_servers(results) if results.meta.get("engine") else ()),
+        *shown,
         _folded("What was measured, and why", workloads(results), "workloads"),
         _folded(f"Every run ({len(results.runs)})", results.runs, "runs"),
         _again(results),

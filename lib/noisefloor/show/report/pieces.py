@@ -28,13 +28,12 @@ from noisefloor.show.markup import (
     text_of_html,
 )
 from noisefloor.show.plots.canvas import mirror
-from noisefloor.show.report import statement, units, words
-from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
+from noisefloor.show.report import statement, words
+from noisefloor.show.rows import ENDS, Row, is_control, joint, metric_label
 from noisefloor.text import amounts, sheet
 from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
-_SIZES = ("change_pct", "lo_pct", "hi_pct")
 _IN_HEADLINES = (
     Why.SO_FAR,
     Why.RANGE,
@@ -56,7 +55,7 @@ def badge(verdict: str) -> str:
 
 def _numbers(row: Row) -> list[float]:
     """Change and both ends of its interval; NaN for what is not known."""
-    return [float(row[c]) if has_value(row.get(c)) else math.nan for c in _SIZES]
+    return [float(row[c]) if has_value(row.get(c)) else math.nan for c in ENDS]
 
 
 def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
@@ -95,9 +94,9 @@ def verdict_box(
     above = {why for row in rows for why in words.doubts(row)}  # they are in the headlines
     notes: dict[str, list[str]] = {}
     for row in rows:
-        for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
+        for note in without(row.get("warnings", ()), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    verdict, change = (row["verdict"] for row in rows), (units.change_in_units(x, r) for x in rows)
+    verdict, change = (row["verdict"] for row in rows), (words.change_in_units(x, r) for x in rows)
     leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
     worst, do, measured = "", "", words.where(campaign)
     if rows:  # a first workload that was saturated has none
@@ -403,7 +402,7 @@ def save(
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "brief": headlines if headline else _brief(rows, r),
-        "units": [] if headline else [units.change_in_units(row, r) for row in rows],
+        "units": [] if headline else [words.change_in_units(row, r) for row in rows],
         "primary": leads[0] if leads else None,
         "leads": leads,
         "comparisons": records(verdicts),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from noisefloor.data import design
-from noisefloor.data.results import SHORT
-from noisefloor.show.markup import TOLD, has_value, verdict_kind
+from noisefloor.data.results import SHORT, baseline_in_units
+from noisefloor.model import METRICS
+from noisefloor.show.markup import TOLD, cell, has_value, verdict_kind
 from noisefloor.show.rows import (
     Row,
-    as_list,
     counted,
     is_control,
     is_joint,
@@ -34,6 +34,7 @@ Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
+_IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "tps", "p99")
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
 
 
@@ -145,6 +146,24 @@ def limits(row: Row) -> str:
     return either(row) if lo <= 0 <= hi else amounts.bounds(lo, hi, metric)
 
 
+def change_in_units(row: Row, r: "Results | None") -> str:
+    """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
+    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for thread
+    counts together, and for metrics that are given in percent alone."""
+    behind = campaigns_behind(row, r)
+    alone = len(placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
+    if not behind or not alone or row["metric"] not in _IN_UNITS:
+        return ""
+    middle = baseline_in_units(behind[-1], row)
+    if math.isnan(middle):
+        return ""
+    unit = METRICS[row["metric"]].shown_unit
+    if undecided(row):
+        return f"Baseline: {cell(middle)} {unit}"
+    after = middle * amounts.as_written(row["change_pct"], row["metric"])
+    return f"{cell(middle)} → {cell(after)} {unit}"
+
+
 def either(row: Row) -> str:
     """The ends of an interval that holds zero: `between 1.3 % faster and 4.1 % slower`, the better end
     first."""
@@ -164,7 +183,7 @@ def doubts(row: Row) -> list[str]:
     would give one; and what it would be if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     unsaid = row["verdict"] == CANNOT_TELL and (not has_value(lo) or lo > 0 or hi < 0)
-    clauses = as_list(row.get("warnings"))[:1] if unsaid else []
+    clauses = list(row.get("warnings", ()))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
         clauses.append(f"{again} ({ends}) if the server was restarted between the runs")
