@@ -76,7 +76,7 @@ def contrary(archive: Archive) -> str:
     that is nowhere."""
     tps, p95 = (archive.of(metric=metric, control=False) for metric in ("tps", "p95"))
     key = ["workload", "arm", "threads"]
-    better = tps[tps["verdict"].map(lambda verdict: kind(verdict, "tps")).eq("better")]
+    better = tps[tps["verdict"].map(kind).eq("better")]
     worse = p95[p95["worse"].astype(bool) & ~p95["joint"].astype(bool)]
     worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
     places = [

@@ -15,12 +15,10 @@ import pandas as pd
 from noisefloor import model
 from noisefloor.show.plots import canvas
 from noisefloor.show.report import words
-from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, kind
 from noisefloor.text import amounts
 
-ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
 NOTHING = Estimate(math.nan, ((math.inf, 1),))
 Ends = tuple[float, float, float]  # a value and the ends of its interval
 
@@ -35,11 +33,6 @@ def block_mean(units: Iterable[float]) -> Estimate:
     if len(known) < 2:
         return Estimate(known[0], NOTHING.parts) if known else NOTHING
     return Estimate(math.fsum(known) / len(known), paired(known))
-
-
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """The difference of two estimates that know nothing of each other."""
-    return Estimate(one.value - other.value, (*one.parts, *other.parts))
 
 
 def with_ends(estimate: Estimate) -> Ends:
@@ -86,7 +79,8 @@ def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
     both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
     if len(both):
         return log_mean(both.assign(value=both["value"] / both["value there"]))
-    return difference(log_mean(one), log_mean(other))
+    first, second = log_mean(one), log_mean(other)
+    return Estimate(first.value - second.value, (*first.parts, *second.parts))
 
 
 def written(frame: pd.DataFrame) -> pd.DataFrame:
@@ -145,17 +139,14 @@ def in_words(rows: pd.DataFrame) -> str:
     """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`, and of rows without a verdict yet
     `provisional, 1 of 3 sittings: C (...)`."""
     said: dict[str, list[str]] = {}
-    ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: ORDER.index(_kind(row)))
+    turn = words.KINDS.index
+    ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: turn(kind(row.verdict)))
     for row in ordered:
         start = f"{row.verdict} with"
         if row.verdict == NOT_YET:
             start = f"{words.word(row._asdict())}:"
         said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
     return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())
-
-
-def _kind(row: Any) -> str:
-    return verdict.kind(row.verdict, row.metric)
 
 
 def _size(row: Any) -> str:

@@ -430,7 +430,7 @@ def verdict_label(row: Any) -> str:
 
 def glyph(row: Any) -> str:
     """The sign of a row's verdict, where a word has no room."""
-    return GLYPHS[kind(row.verdict, row.metric)]
+    return GLYPHS[kind(row.verdict)]
 
 
 def size(row: Any) -> str:

@@ -529,7 +529,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
         if pd.notna(row.lo_pct):  # as far as the ends are from the change, from none
             ends = [canvas.less(end, row.change_pct) for end in (row.lo_pct, row.hi_pct)]
             canvas.whisker(ax, place, ends, limit, True, color=CONTROL, lw=9, alpha=0.55, zorder=2)
-        ink = inks.get(kind(row.verdict, row.metric), INK)
+        ink = inks.get(kind(row.verdict), INK)
         face = "none" if row.verdict == CANNOT_TELL else ink
         ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(low, high)
@@ -539,6 +539,3 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure
-
-
-# -- step by step ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pandas as pd
 from noisefloor.data import design
 from noisefloor.data.results import SHORT, baseline_in_units
 from noisefloor.model import METRICS
-from noisefloor.show.markup import TOLD, cell, has_value, verdict_kind
+from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
     Row,
     counted,
@@ -23,7 +23,7 @@ from noisefloor.show.rows import (
     offered,
     threads_label,
 )
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
 from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Reason, Why
 
@@ -170,7 +170,7 @@ def either(row: Row) -> str:
     lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
     larger, smaller = amounts.words(metric)
     ends = [(lo, smaller), (hi, larger)]
-    if verdict_kind(smaller) == "worse":
+    if kind(smaller) == "worse":
         ends.reverse()
     sizes = [(amounts.size(end, metric), name) for end, name in ends]
     none = amounts.size(0)
@@ -316,7 +316,7 @@ def finding(verdicts: pd.DataFrame) -> str:
         where = f" {place}" if place else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
-        turn = rows["verdict"].map(lambda verdict: KINDS.index(verdict_kind(verdict)))
+        turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
         for name in dict.fromkeys(names.loc[turn.sort_values(kind="stable").index]):
             chosen = rows[names.eq(name)]
             if len(chosen) > max(FEW, len(rows) / 2):
