@@ -24,7 +24,7 @@ from analysis.estimates import (
 )
 from noisefloor import model
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, CONTROL, colours
+from noisefloor.show.plots.canvas import ARMS, CONTROL, PAGE
 
 STATES = {  # of a process, and the colour of each
     "runs": ARMS[1],
@@ -97,7 +97,7 @@ def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
         for state, colour in STATES.items()
         if state in seen
     }
-    arms = [arm for arm in colours(busy) if arm in set(busy["arm"])]
+    arms = [arm for arm in PAGE.of(busy) if arm in set(busy["arm"])]
     bars = [busy["arm"].eq(arm).sum() for arm in arms]
     high = 26 * sum(bars) + 50 * len(arms) + (80 if narrow else 60)
     figure, panels = canvas.sheet(narrow, high, len(arms), sharex=True, height_ratios=bars)
@@ -158,7 +158,7 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows = counting(made[made["metric"] == "backup_size"])
     whole = made[made["metric"] == "data_size"].set_index("run")["value"]
     found = []
-    for arm in colours(tidy):
+    for arm in PAGE.of(tidy):
         part = rows[rows["arm"] == arm]
         if len(part):
             more = NOTHING if arm == baseline else log_ratio(rows, arm, baseline)

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from noisefloor.show.markup import Shown, csv_link, piece, safe
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, colours, spots, theme
+from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, spots, theme
 from noisefloor.show.plots.series import (
     distance,
     over_time,

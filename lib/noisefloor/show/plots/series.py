@@ -37,8 +37,12 @@ def pairs_figure(
     """
     parts = list(pairs_frame.groupby("threads", sort=False, dropna=False))
     high = 270 if narrow or len(parts) > 1 else 330
-    figure, axes, small = canvas.panels(len(parts), narrow, high)
-    for ax, (count, chosen) in zip(axes, parts, strict=True):
+    columns = 1 if narrow else min(len(parts), 2)
+    lines, small = math.ceil(len(parts) / columns), narrow or columns > 1
+    figure, axes = canvas.sheet(narrow, high * lines + 8, lines, columns)
+    for ax in axes[len(parts) :]:
+        ax.set_visible(False)
+    for ax, (count, chosen) in zip(axes, parts, strict=False):
         _pairs_panel(ax, chosen, palette, small)
         metric = chosen["metric"].iloc[0]
         canvas.above(

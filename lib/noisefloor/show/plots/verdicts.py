@@ -66,7 +66,7 @@ def threads_figure(
     panels = [frame[(frame[by] == key) | ((by == "arm") & frame["control"])] for key in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
     high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
-    figure, axes, _ = canvas.panels(len(keys), narrow, high, most=1)
+    figure, axes = canvas.sheet(narrow, high * len(keys) + 8, len(keys))
     if not narrow:  # room at the right for the name of the band
         engine: Any = figure.get_layout_engine()
         engine.set(rect=(0, 0, 1 - _ASIDE / canvas.WIDE, 1))
@@ -488,7 +488,8 @@ def _forest(
         canvas.note(ax, name, (0, place), (start + 12 * bool(section), 0), at, **look)
         canvas.note(ax, verdict, (1, place), (12, 0), at, **bold)
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
-    larger, smaller = canvas.directions(frame["metric"])
+    directions = {amounts.words(metric) for metric in frame["metric"]}
+    larger, smaller = directions.pop() if len(directions) == 1 else ("larger", "smaller")
     margins = frame["margin_pct"].unique()
     shade = amounts.plus_minus(margins[0]) if len(margins) == 1 else "shaded:"
     room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
