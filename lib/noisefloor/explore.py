@@ -21,7 +21,7 @@ import traitlets
 from noisefloor import paths, schedule
 from noisefloor.data import archive, results, tidy
 from noisefloor.data.archive import Unknown
-from noisefloor.model import METRICS, Study
+from noisefloor.model import METRICS
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
 from noisefloor.show.report.words import short_names, when
@@ -93,10 +93,6 @@ def _workloads(folder: Path) -> list[str]:
 @lru_cache(maxsize=8)
 def _campaign(folder: Path, _changed: int) -> _Campaign:
     return _Campaign(folder)
-
-
-def _page(study: Study) -> str:
-    return page_of(study.name, study.key)
 
 
 def _is_page(source: results.Results) -> bool:
@@ -419,7 +415,10 @@ class Explorer:
             raise paths.NotFound("there is no recorded campaign; nothing was opened")
         self._texts, self._listed = texts, _listed()
         self._sources: dict[tuple[str, str], results.Results] = {}  # by name and workload
-        study = source if _is_archive(source) else _page(self._open(source).study)
+        study = source
+        if not _is_archive(source):
+            first = self._open(source).study
+            study = page_of(first.name, first.key)
         for name in filter(_is_archive, (source, against)):
             self._open(name)
             if not (self._listed[["source", "study"]] == [name, study]).all(axis=1).any():

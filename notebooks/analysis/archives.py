@@ -12,9 +12,9 @@ import pandas as pd
 from noisefloor.claims import agree, order
 from noisefloor.data.archive import Archive, Unknown, in_order
 from noisefloor.model import METRICS, leading
-from noisefloor.show.rows import ENDS
+from noisefloor.show.rows import ENDS, counted
 from noisefloor.stats.verdict import differs, kind
-from noisefloor.text import amounts, answers
+from noisefloor.text import amounts
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
 MOST_OUTLIERS = 12  # runs that are told one by one
@@ -80,7 +80,7 @@ def contrary(archive: Archive) -> str:
     worse = p95[p95["worse"].astype(bool) & ~p95["joint"].astype(bool)]
     worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
     places = [
-        f"{_spread(worse.loc[[index]])} at {_threads(row['threads'])} ({row['workload']})"
+        f"{_spread(worse.loc[[index]])} at {counted(row['threads'])} ({row['workload']})"
         for index, row in worse.iterrows()
     ]
     others = len(places) - 1
@@ -197,7 +197,7 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tupl
     if broken.empty:
         return agree.AGREES, f"{that}{agree.AGREES} at all {len(rows)}: {here}"
     places = ", ".join(
-        f"{row['workload'].split(', ')[-1]} with {_threads(row['threads'])} "
+        f"{row['workload'].split(', ')[-1]} with {counted(row['threads'])} "
         f"{_spread(broken.loc[[index]], times)}"
         for index, row in broken.head(3).iterrows()
     )
@@ -214,11 +214,6 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     if out.max() <= 0:
         return ""
     return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
-
-
-def _threads(count: int) -> str:
-    """`1 thread`, `16 threads`."""
-    return f"{count} thread{'s' * (count != 1)}"
 
 
 def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
@@ -316,9 +311,7 @@ def trends(archive: Archive) -> pd.DataFrame:
         values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
         if len(mine) and (result := order.trend(values)):
             changes = [100 * math.expm1(m - means[0]) for m in means]
-            words = answers.in_order(
-                arms, changes, metric, decided=result.decided, tau=result.tau, chance=result.p
-            )
+            words = result.in_words(arms, changes, metric)
             lines.append((name, len(mine), f"{', '.join(arms)}: {words}"))
     return pd.DataFrame(lines, columns=["workload", "runs", "in this order"])
 

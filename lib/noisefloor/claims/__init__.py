@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 
 from noisefloor.claims import agree
-from noisefloor.claims.judged import COLUMNS as COLUMNS
-from noisefloor.claims.judged import FACTS as FACTS
 from noisefloor.claims.judged import (
     SOURCES,
     TITLES,
@@ -32,7 +30,7 @@ from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
 from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
-from noisefloor.text import amounts, answers
+from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
 Row = Mapping[Any, Any]  # of a verdict table
@@ -222,7 +220,7 @@ def reasons(kept: pd.DataFrame) -> list[str]:
         lines.append(f"{r['label']}: {again}.")
     weakest = itertools.chain(*kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"])
     hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED  # the caption has them
-    return lines + [f"{w[0].upper()}{w[1:]}." for w in without(dict.fromkeys(weakest), *hidden)]
+    return lines + [f"{upper(w)}." for w in without(dict.fromkeys(weakest), *hidden)]
 
 
 # --- beside our own ---------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from noisefloor.claims import order as ordered
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
 from noisefloor.stats.verdict import CANNOT_TELL
-from noisefloor.text import answers
 from noisefloor.text.reasons import Reason, Why
 
 COLUMNS = [
@@ -142,10 +141,7 @@ def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
         return None, ""
     middle = [float(v.mean()) for v in values]
     changes = [100 * (m / middle[0] - 1) for m in middle]
-    words = answers.in_order(
-        names, changes, metric, decided=order.decided, tau=order.tau, chance=order.p
-    )
-    return order, words
+    return order, order.in_words(names, changes, metric)
 
 
 # --- numbers of a source ----------------------------------------------------------------------------

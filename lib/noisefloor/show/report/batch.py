@@ -32,7 +32,7 @@ from noisefloor.show.report.statement import parts
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import NOT_YET, SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
-from noisefloor.text import amounts
+from noisefloor.text import amounts, upper
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 _TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
@@ -344,7 +344,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, _sentences(facts, "brief"))]
-    waiting = [words.upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
+    waiting = [upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
     theirs = _published() / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {

@@ -38,7 +38,7 @@ from noisefloor.show.report.pieces import (
 )
 from noisefloor.show.rows import ENDS, SHORT, Row, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
-from noisefloor.text import amounts
+from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
 
 _SATURATED = 0.95  # of the highest throughput
@@ -82,7 +82,7 @@ def _units(results: Results, part: Results) -> Shown | None:
         return None
     caption = say(
         "absolute",
-        main=words.upper(work),
+        main=upper(work),
         date=words.when(part.meta),
         machine=words.machine(part.meta),
     )

@@ -30,7 +30,7 @@ from noisefloor.show.markup import (
 from noisefloor.show.plots.canvas import mirror
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import ENDS, Row, is_control, joint, metric_label
-from noisefloor.text import amounts, sheet
+from noisefloor.text import amounts, sheet, upper
 from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -53,15 +53,10 @@ def badge(verdict: str) -> str:
 # -- one comparison as a drawing -------------------------------------------------------------------
 
 
-def _numbers(row: Row) -> list[float]:
-    """Change and both ends of its interval; NaN for what is not known."""
-    return [float(row[c]) if has_value(row.get(c)) else math.nan for c in ENDS]
-
-
 def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
     """A comparison in words, and the places of what is drawn of it: `x` gives the place of a change
     on the scale."""
-    middle, lo, hi = _numbers(row)
+    middle, lo, hi = (float(row[c]) if has_value(row.get(c)) else math.nan for c in ENDS)
     ends = [x(mirror(row["margin_pct"])), x(row["margin_pct"])]
     return {
         "verdict": row["verdict"],
@@ -109,7 +104,7 @@ def verdict_box(
         if note not in above
     ]
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
-    lines = [line for line in (words.upper(worst), answer) if line]
+    lines = [line for line in (upper(worst), answer) if line]
     inner = piece("answer", leads, lines, do, measured)
     return Shown(piece("box", inner, doubts), text)
 
@@ -258,7 +253,7 @@ def _known(row: Row) -> str:
     """All that is known of a row beside its numbers."""
     ranged = f"range of {row['sittings']} sittings" if row.get("ranged") else ""
     clauses = [ranged, *words.doubts(row), words.limits(row), words.settle_clause(row)]
-    return words.upper("; ".join(filter(None, clauses)))
+    return upper("; ".join(filter(None, clauses)))
 
 
 # -- pieces of several ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from noisefloor.show.rows import (
     threads_label,
 )
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
-from noisefloor.text import Refusal, amounts
+from noisefloor.text import Refusal, amounts, upper
 from noisefloor.text.reasons import Reason, Why
 
 if TYPE_CHECKING:
@@ -69,11 +69,6 @@ def _place(row: Row) -> str:
 def sentences(parts: Iterable[str]) -> str:
     """Clauses as sentences; those that are empty are left out."""
     return " ".join(f"{upper(part)}." for part in parts if part)
-
-
-def upper(text: str) -> str:
-    """The text with a capital letter first."""
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def change(row: Row) -> str:
