@@ -15,7 +15,6 @@ from noisefloor.show.report.answers import (
     archived,
     begin,
     command,
-    dots,
     figure,
     latency,
     lead_figure,

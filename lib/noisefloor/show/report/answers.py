@@ -153,7 +153,7 @@ def lead_figure(r: Results) -> Shown | None:
     windows = fold("Each load in units", each)
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
-        return joined_shown(dots(r, alone, "load"), field, windows)
+        return joined_shown(figure(plots.dots(alone), alone, "load"), field, windows)
     points = _changed(points, p99)
     drawn = plots.load_figure(points, p99, capacity=results.highest_tps(r), noun=noun)
     how = "both at the same time" if both else "one after the other"
@@ -253,13 +253,6 @@ def _forest(r: Results, row: pd.Series) -> Shown:
     )
 
 
-def dots(
-    r: Results, rows: pd.DataFrame, name: str, caption: str = "", *, alt: str = "", **drawn: Any
-) -> Shown | None:
-    """Comparisons below each other. `drawn`: what `plots.dots` takes besides."""
-    return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
-
-
 def pairs_section(r: Results) -> Shown | None:
     """Every pair of the first comparison of the page, and the means of its blocks."""
     first, workload, metric = r.parts[0], results.main_workload(r), results.main_metric(r)
@@ -330,7 +323,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     rows = rows.sort_values("rate", kind="stable")
     asks = results.questions(r).get(question, "")
     name = "-".join([question, *metrics[:1]])
-    return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
+    return figure(plots.dots(rows), rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
 def questions_section(r: Results) -> Shown:
