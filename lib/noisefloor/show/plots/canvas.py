@@ -15,9 +15,9 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import CONTROL_SUFFIX, Arm
-from noisefloor.show.markup import GLYPHS, TEMPLATE
+from noisefloor.show.markup import TEMPLATE
 from noisefloor.show.rows import ENDS
-from noisefloor.stats.verdict import NOT_YET, kind
+from noisefloor.stats.verdict import NOT_YET
 from noisefloor.text import amounts
 
 _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
@@ -393,17 +393,9 @@ def verdict_label(row: Any) -> str:
     """The verdict of a row; while its question lacks sittings, how many there are."""
     if row.verdict != NOT_YET:
         return row.verdict
-    sittings = f"{int(row.sittings)} sittings"
-    return (
-        f"range of {sittings}"
-        if is_range(row)
-        else f"{row.sittings:.0f} of {row.asked:.0f} sittings"
-    )
-
-
-def glyph(row: Any) -> str:
-    """The sign of a row's verdict, where a word has no room."""
-    return GLYPHS[kind(row.verdict)]
+    if is_range(row):
+        return f"range of {int(row.sittings)} sittings"
+    return f"{row.sittings:.0f} of {row.asked:.0f} sittings"
 
 
 def size(row: Any) -> str:

@@ -159,7 +159,7 @@ def _against_threads(
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = canvas.glyph(row) if crowded else _words(row, small)
+            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, small)
             canvas.judged(ax, x, row, limit, ink[arm], "o", words, small or crowded)
     for row in joint.itertuples():
         x, words = end + place[row.arm], _words(row, small)
@@ -516,7 +516,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     frame = frame[frame["change_pct"].notna()]
     rows = []
     for row in frame.itertuples():
-        glyph, size = canvas.glyph(row), canvas.size(row)
+        glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %")
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]

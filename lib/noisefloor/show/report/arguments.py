@@ -41,8 +41,7 @@ def parameters(notebook: Path) -> dict[str, _Parameter]:
         source = "".join(next(tagged, ""))
         nodes = ast.parse(source).body
     except _UNREADABLE as e:
-        words = f"{notebook.name} is no notebook that can be read ({e}); nothing was run"
-        raise ReportError(words, 2) from None
+        raise refused(f"{notebook.name} is no notebook that can be read ({e})") from None
     for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=value):

@@ -25,7 +25,13 @@ from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
 from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.layout import shell
-from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
+from noisefloor.show.report.notebooks import (
+    MEASURED_BY,
+    notebook,
+    of_questions,
+    refused,
+    studies,
+)
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import parts
@@ -86,11 +92,7 @@ def plan(
     books = {study: set(parameters(notebook(study))) for study in wanted}
     every, given = set().union(*books.values()), given or {}
     if not names and (wrong := next((name for name in given if name not in every), None)):
-        raise ReportError(
-            f"no study has a parameter {wrong!r}; there are: {', '.join(sorted(every))}; "
-            "nothing was run",
-            2,
-        )
+        raise refused(f"no study has a parameter {wrong!r}; there are: {', '.join(sorted(every))}")
     jobs: list[_Job] = []
     for study, has in books.items():
         # a parameter meant for all studies skips those without it
@@ -122,7 +124,7 @@ def _job(
     elif profile == "recorded" and "campaign" in has:
         newest = recorded_campaign(study)
         if not newest and named:
-            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
+            raise refused(f"{study} has no recorded campaign")
         if not newest:
             return study, None, False
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
@@ -130,10 +132,9 @@ def _job(
         checked(source, values)  # what is wrong with them is said first
         values["campaign"] = newest_campaign(study)
         if not values["campaign"] or profile:
-            raise ReportError(
+            raise refused(
                 f"{study} is shown again from its newest campaign, of which there is "
-                f"{values['campaign'] or 'none'}; `{measures(study)}` measures; nothing was run",
-                2,
+                f"{values['campaign'] or 'none'}; `{measures(study)}` measures"
             )
     elif profile and "profile" in has:
         values["profile"] = profile
@@ -147,8 +148,7 @@ def _job(
         try:
             load(study, **wanted)
         except StudyError as problem:
-            why = str(problem).removesuffix("; nothing was measured")
-            raise ReportError(f"{why}; nothing was run", 2) from None
+            raise refused(str(problem).removesuffix("; nothing was measured")) from None
     return study, values, True
 
 
@@ -157,9 +157,7 @@ def plan_archive(given: dict[str, Any]) -> list[_Job]:
     ReportError, code 2, for what is no archive."""
     folder = Path(given["table"]).absolute()
     if not (folder / "manifest.json").exists():
-        raise ReportError(
-            f"{given['table']} is no folder of tables of `noisefloor ingest`; nothing was run", 2
-        )
+        raise refused(f"{given['table']} is no folder of tables of `noisefloor ingest`")
     given["table"] = str(folder)
     if folder.is_relative_to(paths.root()):  # so that the page can be made again elsewhere
         given["table"] = str(folder.relative_to(paths.root()))
