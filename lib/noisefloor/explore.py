@@ -159,8 +159,7 @@ class Question:
             if _is_page(source):
                 first = table.groupby(["processor", "arm"])["question"].transform("first")
                 table = table[table["question"] == first]
-                processors = list(table["processor"].unique())
-                short = dict(zip(processors, short_names(processors), strict=True))
+                short = short_names(list(table["processor"].unique()))
                 table = table.assign(campaign=table["processor"].map(short))
             parts.append(table)
         if not parts:

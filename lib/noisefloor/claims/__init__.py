@@ -67,19 +67,20 @@ def stands(
         return f"{says}). Not comparable: {source['not_comparable'] or 'another load'}."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
-    limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
+    least = source["limit"] == "least"
+    asserted = agree.claimed(claimed, most=source["limit"] == "most", least=least)
     answered: dict[str, list[str]] = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
         alike: dict[str, list[Row]] = {}
         for row in (row for row in measured if pd.notna(row["lo_pct"])):
-            alike.setdefault(_agrees(row, source, claimed, limits), []).append(row)
+            alike.setdefault(_agrees(row, asserted), []).append(row)
         for word, part in alike.items():
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = [f"{word}: {'; '.join(parts)}." for word, parts in answered.items()]
     printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
-    unit = "" if printed else _unit(claimed, source["metric"], limits)
+    unit = "" if printed else _unit(claimed, asserted, source["metric"], least)
     return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])
 
 
@@ -94,14 +95,13 @@ def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, A
     return each[each["threads"].between(low, high)], SimpleNamespace(verdicts=there)
 
 
-def _unit(claimed: float, metric: str, limits: Mapping[str, bool]) -> str:
+def _unit(claimed: float, theirs: agree.Range, metric: str, least: bool) -> str:
     """A claimed change in the unit of ours: `that is -9.0 to 0.0 %`."""
     if not claimed:
         return "that is no change"
-    low, high = agree.claimed(claimed, **limits)
-    if limits["least"]:
+    if least:
         return f"that is {amounts.change(claimed, metric)} or more"
-    return f"that is {amounts.spread(low, high, metric)}"
+    return f"that is {amounts.spread(*theirs, metric)}"
 
 
 def _at(part: Sequence[Row]) -> str:
@@ -124,15 +124,15 @@ def _measured(part: Sequence[Row], where: str) -> str:
     return f"{change}{where}"
 
 
-def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:
+def _agrees(row: Row, theirs: agree.Range) -> str:
     """What a row says of a claimed change in percent."""
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
-    word = agree.agreement(agree.claimed(claimed, **limits), ours)
+    word = agree.agreement(theirs, ours)
     if row["verdict"] == NOT_YET:
         return f"{word.capitalize()} so far with what was measured here"
-    if not claimed:  # our own word says whether there is a difference
+    if theirs == (0, 0):  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
     return f"{word.capitalize()} with what was measured here"
 

@@ -23,7 +23,7 @@ def alarm_lines(history: pd.DataFrame) -> list[str]:
     if rows.empty:
         return ["CANNOT TELL: the newest campaign did not measure this."]
     names = [str(name) for name in rows["processor"].unique()]
-    on = dict(zip(names, short_names(names), strict=True)) if len(names) > 1 else {}
+    on = short_names(names) if len(names) > 1 else {}
     several = [column for column in ("workload", "arm") if rows[column].nunique() > 1]
     campaigns = [
         _line(part.to_dict("records"), several, f" on {on[str(processor)]}" if on else "")

@@ -25,13 +25,7 @@ from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
 from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.layout import shell
-from noisefloor.show.report.notebooks import (
-    MEASURED_BY,
-    notebook,
-    of_questions,
-    refused,
-    studies,
-)
+from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, refused, studies
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import parts
@@ -368,10 +362,11 @@ def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
         if row["change_pct"] is not None:
             on.setdefault(str(row.get("processor") or ""), []).append(row)
     strips = []
-    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
+    names = words.short_names([*on])
+    for name, rows in on.items():
         each = parts(rows)
         for part in each:
-            named = name * (len(on) > 1), part.at * (len(each) > 1)
+            named = names[name] * (len(on) > 1), part.at * (len(each) > 1)
             strips.append((drawing(part.row, _x), ", ".join(filter(None, named))))
     return {"sentence": sentence, "strips": strips}
 

@@ -229,10 +229,8 @@ def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     frame = in_order(verdicts) if works else verdicts
     if "processor" in frame:
-        on = list(frame["processor"].unique())
-        frame = frame.assign(
-            processor=frame["processor"].map(dict(zip(on, words.short_names(on), strict=True)))
-        )
+        short = words.short_names(list(frame["processor"].unique()))
+        frame = frame.assign(processor=frame["processor"].map(short))
     names = [
         c for c in ("question", "workload") if c in frame and frame[c].astype(str).nunique() > 1
     ]

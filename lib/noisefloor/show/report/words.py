@@ -385,7 +385,7 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     on = v["processor"] if "processor" in v else v["arm"].str[:0]
     names = [*dict.fromkeys([row.get("processor", ""), *on])]
     places: list[tuple[str, list[Row]]] = []
-    for name, short in zip(names, short_names(names), strict=True):
+    for name, short in short_names(names).items():
         rows = v[on.eq(name)]
         each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
         counts: list[Any] = [[*each["threads"]]] * len(whole)
@@ -395,8 +395,8 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     return places
 
 
-def short_names(processors: Sequence[str]) -> list[str]:
-    """Processors as a sentence names them, with their model only where several have the same name:
+def short_names(processors: Sequence[str]) -> dict[str, str]:
+    """{processor: as a sentence names it}, with its model only where several have the same name:
     `AMD EPYC`, `AMD EPYC (family 23, model 1, stepping 2)`."""
     parts = [_MODEL.match(name) for name in processors]
     bare = [part["name"] if part else name for part, name in zip(parts, processors, strict=True)]
@@ -404,10 +404,10 @@ def short_names(processors: Sequence[str]) -> list[str]:
         _MODEL.sub(r"\g<name> (family \2, model \3, stepping \4)", name) for name in processors
     ]
     names = zip(bare, whole, processors, strict=True)
-    return [
-        b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
+    return {
+        p: b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
         for b, w, p in names
-    ]
+    }
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
