@@ -227,7 +227,7 @@ def _with_ends(row: pd.Series, times: bool | None = None) -> str:
     metric, change, ends = row["metric"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
     times = amounts.in_times(change, *ends, metric=metric) if times is None else times
     first = amounts.spread(change, change, metric, times=times)
-    return f"{first} ({amounts.spread(*ends, metric, times=times)})"
+    return amounts.around(first, amounts.spread(*ends, metric, times=times))
 
 
 # -- runs that lie apart ---------------------------------------------------------------------------

@@ -257,7 +257,7 @@ def _starts(page: Page) -> pd.DataFrame:
     rows = [
         (
             METRICS[m].label,
-            f"{e['cv_pct']:.2f} % ({e['lo_pct']:.2f} to {e['hi_pct']:.2f} %)",
+            amounts.around(f"{e['cv_pct']:.2f} %", f"{e['lo_pct']:.2f}", f"{e['hi_pct']:.2f} %"),
             e["df"],
         )
         for m, e in floor(*campaigns).items()

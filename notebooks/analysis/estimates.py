@@ -116,8 +116,9 @@ def number_text(value: float, lo: float, hi: float) -> str:
     def one(x: float) -> str:
         return "never" if math.isinf(x) else f"{x:,.{digits}f}".replace("-", amounts.MINUS)
 
-    none = math.isnan(lo) or math.isnan(hi)
-    return f"{one(value)} ({amounts.NONE if none else f'{one(lo)} to {one(hi)}'})"
+    if math.isnan(lo) or math.isnan(hi):
+        return amounts.around(one(value), amounts.NONE)
+    return amounts.around(*map(one, (value, lo, hi)))
 
 
 # -- verdicts in words ---------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
         if pd.notna(first["next_lo_pct"]):
             ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
             ends += f"; next campaign {amounts.interval(*ahead)}"
-        change = f"{words.change(first)} ({ends})"
+        change = amounts.around(words.change(first), ends)
     return f"{change}{where}"
 
 

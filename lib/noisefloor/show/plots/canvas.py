@@ -414,8 +414,7 @@ def change_and_interval(row: Any) -> list[str]:
 
 def numbers(row: Any) -> str:
     """The same in one: `+1.0 % (−1.2 to +3.4 %)`."""
-    change, *ends = change_and_interval(row)
-    return f"{change} ({ends[0]})" if ends else change
+    return amounts.around(*change_and_interval(row))
 
 
 def judged(

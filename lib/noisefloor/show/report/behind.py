@@ -61,7 +61,7 @@ def _units(r: Results, part: Results) -> Shown | None:
                     "threads": row["threads"],
                     "arm": row["arm"],
                     row["baseline"]: cell(middle),
-                    "with it": f"{value} ({lo} to {hi})" if has_value(row["lo_pct"]) else value,
+                    "with it": amounts.around(value, lo, hi) if has_value(row["lo_pct"]) else value,
                     "change": words.change(row),
                 }
             )

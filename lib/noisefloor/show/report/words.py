@@ -50,9 +50,9 @@ def sentence(row: Row) -> str:
     it."""
     verdict = row["verdict"]
     size = amounts.change(row["change_pct"], row["metric"], known=verdict)
-    answer = f"{verdict}, {size} ({interval_text(row)})"
+    answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
     if verdict == NOT_YET:
-        answer = f"{change(row)} ({inside(row)})"
+        answer = amounts.around(change(row), inside(row))
     return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
 
 
@@ -78,7 +78,7 @@ def change(row: Row) -> str:
 
 def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
-    return f"{change(row)} ({interval_text(row)})"
+    return amounts.around(change(row), interval_text(row))
 
 
 def interval_text(row: Row) -> str:
@@ -181,7 +181,7 @@ def doubts(row: Row) -> list[str]:
     clauses = list(row.get("warnings", ()))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
-        clauses.append(f"{again} ({ends}) if the server was restarted between the runs")
+        clauses.append(f"{amounts.around(again, ends)} if the server was restarted between the runs")
     return clauses
 
 
