@@ -3,8 +3,8 @@ versions in their order."""
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,35 +114,22 @@ def facts(archive: Archive) -> dict[str, Any]:
 # -- what the authors claim ------------------------------------------------------------------------
 
 
-class Judged(NamedTuple):
-    """A claim of the authors of the runs, the word of `claims.agree` for it, and what the runs say."""
-
-    claim: str
-    word: str
-    answer: str
-
-
-def claims(archive: Archive) -> list[Judged]:
-    """What the authors of the runs claim, and whether their runs agree. Raises Unknown for a claim in
-    about.toml that cannot be read."""
+def claims(archive: Archive) -> pd.DataFrame:
+    """What the authors of the runs claim, and whether their runs agree: columns what its authors say,
+    word (of `claims.agree`), what their runs say. Raises Unknown for a claim in about.toml that cannot
+    be read."""
     rows, base = main(archive), archive.baseline
-    return [
-        Judged(claim["said"], *_answer(_asserted(rows, claim), claim, base))
+    judged = [
+        (claim["said"], *_answer(_asserted(rows, claim), claim, base))
         for claim in archive.about.get("claims", ())
     ]
+    return pd.DataFrame(judged, columns=["what its authors say", "word", "what their runs say"])
 
 
-def agreed(judged: Iterable[Judged]) -> str:
+def agreed(judged: pd.DataFrame) -> str:
     """How many claims agree: `Authors' conclusions: 7 of 8 agree.`; "" without any."""
-    verdicts = [each.word for each in judged]
-    agreeing = f"{verdicts.count(agree.AGREES)} of {len(verdicts)} agree"
-    return f"Authors' conclusions: {agreeing}." if verdicts else ""
-
-
-def claimed(judged: Iterable[Judged]) -> pd.DataFrame:
-    """The claims for reading: columns what its authors say, what their runs say."""
-    rows = [(each.claim, each.answer) for each in judged]
-    return pd.DataFrame(rows, columns=["what its authors say", "what their runs say"])
+    agreeing = f"{judged['word'].eq(agree.AGREES).sum()} of {len(judged)} agree"
+    return f"Authors' conclusions: {agreeing}." if len(judged) else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:

@@ -74,23 +74,15 @@ def busiest(busy: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def in_seconds(busy: pd.DataFrame) -> pd.DataFrame:
-    """The table of `busy` with a row a process and state: arm, process (with the CPU that it used),
-    state, seconds."""
-    states = [state for state in STATES if state in busy]
-    long = busy.melt(
-        ["arm", "stage", "cpu_s", "wall_s"], states, var_name="state", value_name="share_pct"
-    )
-    each = zip(long["stage"], long["cpu_s"], strict=True)
-    process = [f"{stage}: {cpu:.2f} s CPU" for stage, cpu in each]
-    return long.assign(process=process, seconds=long["wall_s"] * long["share_pct"] / 100)
-
-
 @canvas.responsive
 def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """What each process of a pipe does with its time, from the table of `busy`: a panel an arm, named
     with its busiest process; a bar a process, divided into running and the kinds of waiting."""
-    frame, bottleneck = in_seconds(busy), busiest(busy)
+    states, bottleneck = [state for state in STATES if state in busy], busiest(busy)
+    frame = busy.melt(["arm", "stage", "cpu_s", "wall_s"], states, "state", "share_pct")
+    each = zip(frame["stage"], frame["cpu_s"], strict=True)
+    frame["process"] = [f"{stage}: {cpu:.2f} s CPU" for stage, cpu in each]
+    frame["seconds"] = frame["wall_s"] * frame["share_pct"] / 100
     seen = set(frame.loc[frame["seconds"] > 0, "state"])
     ink = {
         state: to_rgba(colour, 1 if state == "runs" else 0.35)
