@@ -9,12 +9,13 @@ from noisefloor.show.markup import has_value
 
 Row = Any  # of a verdict table: a dict or a Series
 ENDS = ["change_pct", "lo_pct", "hi_pct"]  # a change and the ends of its interval
-SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
 
 
-def metric_label(name: str) -> str:
-    """How a metric is called in text."""
-    return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
+def metric_label(name: str, short: bool = False) -> str:
+    """How a metric is called in text. `short`: where room is short."""
+    if name not in METRICS:
+        return str(name).replace("_", " ")
+    return (short and METRICS[name].short) or METRICS[name].label
 
 
 def threads_label(threads: Any, joint: bool = False) -> str:

@@ -17,7 +17,6 @@ from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import (
     ENDS,
-    SHORT,
     Row,
     counted,
     is_control,
@@ -299,22 +298,18 @@ def dots(
     return _intervals(frame, named, palette, narrow, marks)
 
 
-def _called(row: Row, column: str) -> str:
+def _called(row: Row, column: str, short: bool = False) -> str:
     """What the cell of a column is called in the name of a row."""
     if column == "threads":
         return "all threads" if row["joint"] else counted(row[column])
     if column == "metric":
-        return metric_label(row[column])
+        return metric_label(row[column], short)
     return "" if pd.isna(row[column]) else str(row[column])
 
 
 def _row_name(row: Row, names: Sequence[str]) -> str:
     again = row["arm"].endswith(CONTROL_SUFFIX)
-    parts = [
-        SHORT.get(row[name], _called(row, name)) if name == "metric" else _called(row, name)
-        for name in names
-        if not (name == "arm" and again)
-    ]
+    parts = [_called(row, name, True) for name in names if not (name == "arm" and again)]
     parts += ["A/A control"] if again else []
     return ", ".join(filter(None, parts)) or metric_label(row["metric"])
 
@@ -335,8 +330,7 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
     machines = list(pd.unique(single["machine"]))
     named = []
     for row in frame.itertuples():
-        label = (narrow and SHORT.get(row.metric)) or metric_label(row.metric)
-        what = f"{label} {threads_label(row.threads, row.joint)}".strip()
+        what = f"{metric_label(row.metric, narrow)} {threads_label(row.threads, row.joint)}".strip()
         if pd.isna(row.campaign):
             parts = [sittings_label(row.sittings), row.processor]
         else:

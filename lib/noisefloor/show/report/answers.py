@@ -25,7 +25,7 @@ from noisefloor.show.report.pieces import (
     save,
     verdict_box,
 )
-from noisefloor.show.rows import ENDS, SHORT, is_control, is_joint, joint, metric_label
+from noisefloor.show.rows import ENDS, is_control, is_joint, joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
@@ -364,7 +364,7 @@ def _verdicts(r: Results, rows: pd.DataFrame) -> str:
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
-        what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
+        what.append(metric_label(row["metric"], True))
         size = "; ".join((words.limits(row) or words.change(row), *words.doubts(row)))
         parts.append((row["verdict"], words.word(row), f"{', '.join(what)}: {size}"))
     return piece("badges", parts, lines=True)

@@ -23,7 +23,7 @@ from noisefloor.show.report.pieces import (
     remark,
     verdict_table,
 )
-from noisefloor.show.rows import ENDS, SHORT, Row, joint, metric_label
+from noisefloor.show.rows import ENDS, Row, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
@@ -106,7 +106,7 @@ def rule(r: Results) -> Shown:
     judged = r.verdicts[~r.verdicts["control"]]
     margins: dict[float, list[str]] = {}
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
-        margins.setdefault(margin, []).append(SHORT.get(str(metric), metric_label(str(metric))))
+        margins.setdefault(margin, []).append(metric_label(str(metric), True))
     each = [
         f"{amounts.plus_minus(margin)} for {', '.join(names)}"
         for margin, names in sorted(margins.items())
@@ -144,11 +144,10 @@ def _outcome(part: Results) -> dict[str, Any]:
     reached = None if math.isnan(widest) else 100 * math.expm1(widest)
     half = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
     known = [f"{name} {width:.1f} %" for name, width in half.items() if width]
-    short = SHORT.get(metric, metric_label(metric))
     return {
         "question": part.study.key or part.study.question,
         "measured": measured,
-        "half width": f"{short}: {', '.join(known) or 'not known'}",
+        "half width": f"{metric_label(metric, True)}: {', '.join(known) or 'not known'}",
         "minutes": f"{words.minutes(part):.0f}; measuring {meta.get('spent_s', 0) / 60:.3g} of"
         f" {part.study.profile.budget_min:.3g} at most",
         "steal": _steal(part),
