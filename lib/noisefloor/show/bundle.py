@@ -352,7 +352,9 @@ def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The comparisons of the metric that the page is about, and the heading of a single group."""
     from bs4 import BeautifulSoup
 
-    rows = report.like(facts, facts["primary"], "workload", "metric", "study")
+    rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
+    for column in ("workload", "metric", "study"):
+        rows = rows[rows[column].eq(facts["primary"][column])]
     shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
     groups = shown.select("tr.nf-group")
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}

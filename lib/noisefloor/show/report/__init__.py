@@ -55,11 +55,9 @@ from noisefloor.show.report.notebooks import notebook, of_questions, studies
 from noisefloor.show.report.pages import PARTS, render
 from noisefloor.show.report.pieces import (
     OUT,
-    badge,
     flat,
     fold,
     html_table,
-    like,
     provenance,
     records,
     save,

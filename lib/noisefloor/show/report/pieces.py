@@ -45,11 +45,6 @@ _LONG = 40  # rows of a table above which it scrolls in a box of its own
 _MOST = 100  # rows of a table that a page shows
 
 
-def badge(verdict: str) -> str:
-    """The verdict as a coloured word with its sign, never the colour alone."""
-    return piece("badge", verdict)
-
-
 # -- one comparison as a drawing -------------------------------------------------------------------
 
 
@@ -179,7 +174,7 @@ _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Arm", "", "arm", lambda row: row["arm"]),
     ("Processor", "", "processor", lambda row: row["processor"]),
     ("Threads", "nf-r", "threads", lambda row: "all" if joint(row) else cell(row["threads"])),
-    ("Verdict", "", "", lambda row: badge(row["verdict"])),
+    ("Verdict", "", "", lambda row: piece("badge", row["verdict"])),
     ("Change", "nf-r", "", words.change),
     ("Interval", "nf-i", "", words.interval_text),
     ("Sittings", "nf-r", "sittings", _sittings),
@@ -196,13 +191,15 @@ def verdict_table(
     """The verdict table for reading: a group a question, workload and metric, one row a comparison
     and processor, the verdict as a word, all numbers, and what a row that cannot tell knows."""
     ordered, several = _in_groups(verdicts), _several(verdicts)
+    columns = [(head, kind, show) for head, kind, of, show in _COLUMNS if of in ("", *several)]
     groups = []
     for heading, group in ordered:
-        rows = zip(group.to_dict("records"), is_control(group), strict=True)
-        groups.append(
-            (heading, [(again, _cells(row, several), _known(row)) for row, again in rows])
-        )
-    heads = [(head, kind) for head, kind, there, _ in _COLUMNS if there in ("", *several)]
+        rows = []
+        for row, again in zip(group.to_dict("records"), is_control(group), strict=True):
+            cells = [(kind, show(row)) for _, kind, show in columns]
+            rows.append((again, cells, _known(row)))
+        groups.append((heading, rows))
+    heads = [(head, kind) for head, kind, _ in columns]
     if "sittings" in several:
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['verdicts']}"
     whole = pd.concat([group for _, group in ordered]) if ordered else verdicts
@@ -217,10 +214,6 @@ def _several(verdicts: pd.DataFrame) -> list[str]:
     names += ["threads"] if not verdicts["threads"].eq(0).fillna(False).all() else []
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
     return [*names, "sittings" if there else "n"]
-
-
-def _cells(row: Row, several: Sequence[str]) -> list[tuple[str, str]]:
-    return [(kind, show(row)) for _, kind, there, show in _COLUMNS if there in ("", *several)]
 
 
 def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -315,15 +308,6 @@ def records(verdicts: pd.DataFrame) -> list[dict[Any, Any]]:
     """The verdict table as JSON rows: NaN, NA and infinity become null."""
     cells = verdicts.astype(object).replace([math.inf, -math.inf], math.nan)
     return cells.where(cells.notna(), None).to_dict("records")
-
-
-def like(facts: Mapping[str, Any], main: Mapping[str, Any], *columns: str) -> pd.DataFrame:
-    """The comparisons in a page's stored `facts` that have the values of `main` in these columns."""
-    rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
-    for column in columns:
-        if column in rows:
-            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
-    return rows
 
 
 def raw_links(facts: Mapping[str, Any], out: Path) -> list[tuple[str, str]]:

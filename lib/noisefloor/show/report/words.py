@@ -53,12 +53,8 @@ def sentence(row: Row) -> str:
     answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
     if verdict == NOT_YET:
         answer = amounts.around(change(row), inside(row))
-    return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
-
-
-def _about(row: Row) -> str:
-    """`Transactions per second at 16 threads`."""
-    return f"{metric_label(row['metric'])} {_place(row)}".strip()
+    about = f"{metric_label(row['metric'])} {_place(row)}".strip()
+    return sentences((f"{about}: {answer}", *doubts(row), settle_clause(row)))
 
 
 def _place(row: Row) -> str:
