@@ -107,16 +107,16 @@ def runs_figure(
     arms = _present(ink, frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     width, draw = 0.8 / max(len(arms), 1), np.random.RandomState(0)
-    places = product(range(len(counts)), range(len(arms)))
-    middle = {(counts[i], arms[j]): i - 0.4 + width * (j + 0.5) for i, j in places}
-    for (count, arm), x in middle.items():
+    for (i, count), (j, arm) in product(enumerate(counts), enumerate(arms)):
         part = frame[(frame["at"] == count) & (frame["arm"] == arm)]
+        if part.empty:
+            continue
+        x = i - 0.4 + width * (j + 0.5)
         xs = x + draw.uniform(-0.11, 0.11, len(part)) / len(arms)
         inks = [ink[arm]] * len(part)
         ax.scatter(xs, part["shown"], 4.5**2, inks, zorder=3, alpha=0.6, lw=0)
         canvas.remember(ax, xs, part["shown"], part.index)
-    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
-        ends = [middle[count, arm] - 0.36 * width, middle[count, arm] + 0.36 * width]
+        ends = x - 0.36 * width, x + 0.36 * width
         ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
     ax.set_xticks(range(len(counts)), counts)
     if len(counts) == 1:
