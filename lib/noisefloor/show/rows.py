@@ -48,6 +48,11 @@ def is_joint(frame: pd.DataFrame) -> pd.Series:
     return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
 
 
+def differing(frame: pd.DataFrame, *columns: str) -> list[str]:
+    """Those of the columns that hold more than one value."""
+    return [c for c in columns if c in frame and frame[c].astype(str).nunique() > 1]
+
+
 def joint(row: Row) -> bool:
     """Whether a row is the joint effect over thread counts."""
     return has_value(row.get("joint")) and bool(row["joint"])

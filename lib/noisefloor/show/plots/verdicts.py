@@ -19,6 +19,7 @@ from noisefloor.show.rows import (
     ENDS,
     Row,
     counted,
+    differing,
     is_control,
     is_joint,
     metric_label,
@@ -55,7 +56,7 @@ def threads_figure(
     frame = frame.assign(joint=is_joint(frame), control=is_control(frame))
     real = frame[~frame["control"]]
     if by == "metric" and len(metrics) == 1:
-        by = next((c for c in ("workload", "arm") if c in real and real[c].nunique() > 1), by)
+        by = next(iter(differing(real, "workload", "arm")), by)
     keys = metrics if by == "metric" else list(pd.unique(real[by]))
     keys = [key for key in keys if key in set(frame[by])]
     if not keys:
@@ -283,7 +284,7 @@ def dots(
     several becomes a heading.
     """
     frame = verdicts.assign(joint=is_joint(verdicts))
-    names = [c for c in by if c in frame and frame[c].astype(str).nunique() > 1]
+    names = differing(frame, *by)
     if frame.loc[~is_control(frame), "arm"].nunique() > 1 and "arm" not in names:
         names.append("arm")
     head = names.pop(0) if len(names) > 1 and frame[names[0]].nunique() < len(frame) else None

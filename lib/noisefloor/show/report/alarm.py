@@ -8,7 +8,7 @@ import pandas as pd
 from noisefloor import studies
 from noisefloor.data.alarm import BETTER, EXPECTED, INSIDE, WORSE
 from noisefloor.show.report.words import short_names
-from noisefloor.show.rows import Row, metric_label, threads_label
+from noisefloor.show.rows import Row, differing, metric_label, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import amounts
 from noisefloor.text.answers import MOST_LINES
@@ -24,7 +24,7 @@ def alarm_lines(history: pd.DataFrame) -> list[str]:
         return ["CANNOT TELL: the newest campaign did not measure this."]
     names = [str(name) for name in rows["processor"].unique()]
     on = short_names(names) if len(names) > 1 else {}
-    several = [column for column in ("workload", "arm") if rows[column].nunique() > 1]
+    several = differing(rows, "workload", "arm")
     campaigns = [
         _line(part.to_dict("records"), several, f" on {on[str(processor)]}" if on else "")
         for (_, processor, _), part in rows.groupby(

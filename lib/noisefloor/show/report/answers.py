@@ -25,7 +25,7 @@ from noisefloor.show.report.pieces import (
     save,
     verdict_box,
 )
-from noisefloor.show.rows import ENDS, is_control, is_joint, joint, metric_label
+from noisefloor.show.rows import ENDS, differing, is_control, is_joint, joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
@@ -360,7 +360,7 @@ def _verdicts(r: Results, rows: pd.DataFrame) -> str:
     rows = _over_all(_asked_about(r, rows))
     if len(rows) > FEW:
         return piece("badges", _counted(rows), lines=False)
-    several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
+    several = differing(rows, "workload", "arm")
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]

@@ -29,7 +29,7 @@ from noisefloor.show.markup import (
 )
 from noisefloor.show.plots.canvas import mirror
 from noisefloor.show.report import statement, words
-from noisefloor.show.rows import ENDS, Row, is_control, joint, metric_label
+from noisefloor.show.rows import ENDS, Row, differing, is_control, joint, metric_label
 from noisefloor.text import amounts, sheet, upper
 from noisefloor.text.reasons import Why, without
 
@@ -209,8 +209,7 @@ def verdict_table(
 
 def _several(verdicts: pd.DataFrame) -> list[str]:
     """Which columns tell rows apart; sittings where they are known, else how many runs."""
-    names = [c for c in ("arm", "processor") if c in verdicts]
-    names = [c for c in names if verdicts[c].astype(str).nunique() > 1]
+    names = differing(verdicts, "arm", "processor")
     names += ["threads"] if not verdicts["threads"].eq(0).fillna(False).all() else []
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
     return [*names, "sittings" if there else "n"]
@@ -219,14 +218,11 @@ def _several(verdicts: pd.DataFrame) -> list[str]:
 def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """[(heading, rows)]: a group a question, workload and metric, in the order of the questions, the
     same comparison on several processors below each other."""
-    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
-    frame = in_order(verdicts) if works else verdicts
+    frame = in_order(verdicts) if differing(verdicts, "workload") else verdicts
     if "processor" in frame:
         short = words.short_names(list(frame["processor"].unique()))
         frame = frame.assign(processor=frame["processor"].map(short))
-    names = [
-        c for c in ("question", "workload") if c in frame and frame[c].astype(str).nunique() > 1
-    ]
+    names = differing(frame, "question", "workload")
     first = (
         {q: n for n, q in enumerate(verdicts["question"].unique())} if "question" in names else {}
     )

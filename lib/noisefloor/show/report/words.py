@@ -16,6 +16,7 @@ from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
     Row,
     counted,
+    differing,
     is_control,
     is_joint,
     joint,
@@ -355,8 +356,7 @@ def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
     """What tells each of the rows from the others `among` all: workload, arm and processor, where
     there are several, and whether it is the control."""
     arms = among[~is_control(among)]
-    differ = [c for c in ("workload", "arm", "processor") if c in arms]
-    differ = [c for c in differ if arms[c].astype(str).nunique() > 1]
+    differ = differing(arms, "workload", "arm", "processor")
     rates, names = _at_rates(among), []
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
         values = row | {"workload": counts(row)} if rates else row
