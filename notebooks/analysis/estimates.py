@@ -72,14 +72,20 @@ def log_mean(rows: pd.DataFrame) -> Estimate:
     return block_mean(logs.groupby([rows["campaign"], rows["block"]]).mean())
 
 
+def in_pairs(rows: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
+    """The rows of `arm` that have a pair, each with its value over that of `baseline`."""
+    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
+    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    return both.assign(value=both["value"].astype(float) / both["value there"].astype(float))
+
+
 def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
     """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
     nothing of each other."""
-    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
-    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    both = in_pairs(rows, arm, baseline)
     if len(both):
-        return log_mean(both.assign(value=both["value"] / both["value there"]))
-    first, second = log_mean(one), log_mean(other)
+        return log_mean(both)
+    first, second = (log_mean(rows[rows["arm"] == a]) for a in (arm, baseline))
     return Estimate(first.value - second.value, (*first.parts, *second.parts))
 
 

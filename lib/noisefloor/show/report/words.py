@@ -178,7 +178,7 @@ def doubts(row: Row) -> list[str]:
     clauses = list(row.get("warnings", ()))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
-        clauses.append(f"{amounts.around(again, ends)} if the server was restarted between the runs")
+        clauses.append(f"{again} ({ends}) if the server was restarted between the runs")
     return clauses
 
 
