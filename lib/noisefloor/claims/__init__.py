@@ -41,21 +41,18 @@ def here(r: Results) -> pd.DataFrame:
     return judge_claims(published_facts(), times(), r.study.margin_pct, study=r.study.name)
 
 
-def stands(
-    r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
-) -> str:
+def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
     words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number is compared
     with the range in which the next campaign is expected, if that is known, else with the interval; "no
     difference" agrees if our verdict names none. A claim that no campaign of ours can test: why not.
 
-    label: of the claim; arm: where it is looked for, by default the first; question: that answers
-    it, by default the headline's; claimed: in percent, where the source prints none."""
+    label: of the claim; arm: where it is looked for, by default the first; claimed: in percent, where
+    the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
     lead = capacity(r)
-    workload, key = ("", question) if question else (main_workload(lead), lead.study.key)
-    rows = r.of(workload, control=False, question=key)
+    rows = r.of(main_workload(lead), control=False, question=lead.study.key)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty:
@@ -239,13 +236,11 @@ def published_by_threads(
     return _drawn((t, 100 * math.expm1(logs[t]), label) for t in at)
 
 
-def across(
-    verdicts: pd.DataFrame, claim: str, threads: Iterable[int], label: str = "published"
-) -> pd.DataFrame:
+def across(verdicts: pd.DataFrame, claim: str, threads: Iterable[int]) -> pd.DataFrame:
     """One published number for all thread counts, to be drawn over our own: threads change_pct
     label."""
     size = verdicts.loc[verdicts["claim_id"] == claim, "change_pct"].to_list()
-    return _drawn((int(t), x, label) for t in threads for x in size[:1])
+    return _drawn((int(t), x, "published") for t in threads for x in size[:1])
 
 
 def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:

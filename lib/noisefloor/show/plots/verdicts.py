@@ -212,7 +212,6 @@ def load_figure(
     *,
     capacity: float = 0.0,
     noun: str = "transactions",
-    palette: Palette = PAGE,
     narrow: bool = False,
 ) -> Figure:
     """Latency of every arm against the offered load, and below it the change of p99 with its interval.
@@ -222,7 +221,7 @@ def load_figure(
     second that the baseline reaches at most, 0 where that was not measured; `noun`: what is offered.
     """
     row: Any
-    ink = palette.of(rows if len(rows) else latencies)
+    ink = PAGE.of(rows if len(rows) else latencies)
     figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
     rates = sorted(latencies["rate"].unique())
     end = 1.08 * max(rates[-1], capacity)
@@ -316,7 +315,7 @@ def _row_name(row: Row, names: Sequence[str]) -> str:
 
 
 @canvas.responsive
-def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def history_figure(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
     processor say together. Behind the newest campaign, as a grey band, where those before it predict
@@ -346,7 +345,7 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
         lines.insert(0, "grey band: where the sittings before it predict the newest campaign")
     legend = [part for line in lines for part in textwrap.wrap(line, 56 if narrow else 120)]
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
-    return _intervals(frame, named, palette, narrow, marks, legend)
+    return _intervals(frame, named, PAGE, narrow, marks, legend)
 
 
 def sittings_label(sittings: float) -> str:
@@ -355,9 +354,7 @@ def sittings_label(sittings: float) -> str:
 
 
 @canvas.responsive
-def sittings_figure(
-    each: pd.DataFrame, both: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
-) -> Figure:
+def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
     date, builds and the share of the cores that the host took; below them as a diamond what they say
     together, and as a thin bar the range in which the next campaign is to be expected.
@@ -380,7 +377,7 @@ def sittings_figure(
             ends = {"lo_pct": whole["next_lo_pct"], "hi_pct": whole["next_hi_pct"], "mark": ""}
             named.append((on, "expected of the next campaign"))
             rows.append(whole | ends | {"change_pct": math.nan, "verdict": ""})
-    return _intervals(pd.DataFrame(rows), named, palette, narrow, [row["mark"] for row in rows])
+    return _intervals(pd.DataFrame(rows), named, PAGE, narrow, [row["mark"] for row in rows])
 
 
 def _stolen(row: Row) -> str:
