@@ -20,7 +20,7 @@ import traitlets
 
 from noisefloor import paths, schedule
 from noisefloor.data import archive, results, tidy
-from noisefloor.model import METRICS, Study
+from noisefloor.model import METRICS
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
 from noisefloor.show.report.words import short_names, when
@@ -94,10 +94,6 @@ def _campaign(folder: Path, _changed: int) -> _Campaign:
     return _Campaign(folder)
 
 
-def _page(study: Study) -> str:
-    return page_of(study.name, study.key)
-
-
 def _is_page(source: results.Results) -> bool:
     return not isinstance(source, (_Campaign, archive.Archive))
 
@@ -162,8 +158,7 @@ class Question:
             if _is_page(source):
                 first = table.groupby(["processor", "arm"])["question"].transform("first")
                 table = table[table["question"] == first]
-                processors = list(table["processor"].unique())
-                short = dict(zip(processors, short_names(processors), strict=True))
+                short = short_names(list(table["processor"].unique()))
                 table = table.assign(campaign=table["processor"].map(short))
             parts.append(table)
         if not parts:
@@ -418,7 +413,10 @@ class Explorer:
             raise paths.NotFound("there is no recorded campaign; nothing was opened")
         self._texts, self._listed = texts, _listed()
         self._sources: dict[tuple[str, str], results.Results] = {}  # by name and workload
-        study = source if _is_archive(source) else _page(self._open(source).study)
+        study = source
+        if not _is_archive(source):
+            first = self._open(source).study
+            study = page_of(first.name, first.key)
         for name in filter(_is_archive, (source, against)):
             self._open(name)
             if not (self._listed[["source", "study"]] == [name, study]).all(axis=1).any():

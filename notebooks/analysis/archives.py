@@ -3,8 +3,8 @@ versions in their order."""
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,12 @@ import pandas as pd
 from noisefloor.claims import agree, order
 from noisefloor.data.archive import Archive, in_order
 from noisefloor.model import METRICS, leading
+from noisefloor.show.rows import ENDS, counted
 from noisefloor.stats.verdict import differs, kind
-from noisefloor.text import Refusal, amounts, answers
+from noisefloor.text import Refusal, amounts
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
 MOST_OUTLIERS = 12  # runs that are told one by one
-ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -76,11 +76,11 @@ def contrary(archive: Archive) -> str:
     that is nowhere."""
     tps, p95 = (archive.of(metric=metric, control=False) for metric in ("tps", "p95"))
     key = ["workload", "arm", "threads"]
-    better = tps[tps["verdict"].map(lambda verdict: kind(verdict, "tps")).eq("better")]
+    better = tps[tps["verdict"].map(kind).eq("better")]
     worse = p95[p95["worse"].astype(bool) & ~p95["joint"].astype(bool)]
     worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
     places = [
-        f"{_spread(worse.loc[[index]])} at {_threads(row['threads'])} ({row['workload']})"
+        f"{_spread(worse.loc[[index]])} at {counted(row['threads'])} ({row['workload']})"
         for index, row in worse.iterrows()
     ]
     others = len(places) - 1
@@ -114,35 +114,22 @@ def facts(archive: Archive) -> dict[str, Any]:
 # -- what the authors claim ------------------------------------------------------------------------
 
 
-class Judged(NamedTuple):
-    """A claim of the authors of the runs, the word of `claims.agree` for it, and what the runs say."""
-
-    claim: str
-    word: str
-    answer: str
-
-
-def claims(archive: Archive) -> list[Judged]:
-    """What the authors of the runs claim, and whether their runs agree. Raises Refusal for a claim in
-    about.toml that cannot be read."""
+def claims(archive: Archive) -> pd.DataFrame:
+    """What the authors of the runs claim, and whether their runs agree: columns what its authors say,
+    word (of `claims.agree`), what their runs say. Raises Refusal for a claim in about.toml that cannot
+    be read."""
     rows, base = main(archive), archive.baseline
-    return [
-        Judged(claim["said"], *_answer(_asserted(rows, claim), claim, base))
+    judged = [
+        (claim["said"], *_answer(_asserted(rows, claim), claim, base))
         for claim in archive.about.get("claims", ())
     ]
+    return pd.DataFrame(judged, columns=["what its authors say", "word", "what their runs say"])
 
 
-def agreed(judged: Iterable[Judged]) -> str:
+def agreed(judged: pd.DataFrame) -> str:
     """How many claims agree: `Authors' conclusions: 7 of 8 agree.`; "" without any."""
-    verdicts = [each.word for each in judged]
-    agreeing = f"{verdicts.count(agree.AGREES)} of {len(verdicts)} agree"
-    return f"Authors' conclusions: {agreeing}." if verdicts else ""
-
-
-def claimed(judged: Iterable[Judged]) -> pd.DataFrame:
-    """The claims for reading: columns what its authors say, what their runs say."""
-    rows = [(each.claim, each.answer) for each in judged]
-    return pd.DataFrame(rows, columns=["what its authors say", "what their runs say"])
+    agreeing = f"{judged['word'].eq(agree.AGREES).sum()} of {len(judged)} agree"
+    return f"Authors' conclusions: {agreeing}." if len(judged) else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
@@ -197,7 +184,7 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tupl
     if broken.empty:
         return agree.AGREES, f"{that}{agree.AGREES} at all {len(rows)}: {here}"
     places = ", ".join(
-        f"{row['workload'].split(', ')[-1]} with {_threads(row['threads'])} "
+        f"{row['workload'].split(', ')[-1]} with {counted(row['threads'])} "
         f"{_spread(broken.loc[[index]], times)}"
         for index, row in broken.head(3).iterrows()
     )
@@ -216,11 +203,6 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
 
 
-def _threads(count: int) -> str:
-    """`1 thread`, `16 threads`."""
-    return f"{count} thread{'s' * (count != 1)}"
-
-
 def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
     """From which change to which rows of one metric go."""
     changes = rows["change_pct"].astype(float)
@@ -232,7 +214,7 @@ def _with_ends(row: pd.Series, times: bool | None = None) -> str:
     metric, change, ends = row["metric"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
     times = amounts.in_times(change, *ends, metric=metric) if times is None else times
     first = amounts.spread(change, change, metric, times=times)
-    return f"{first} ({amounts.spread(*ends, metric, times=times)})"
+    return amounts.around(first, amounts.spread(*ends, metric, times=times))
 
 
 # -- runs that lie apart ---------------------------------------------------------------------------
@@ -316,9 +298,7 @@ def trends(archive: Archive) -> pd.DataFrame:
         values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
         if len(mine) and (result := order.trend(values)):
             changes = [100 * math.expm1(m - means[0]) for m in means]
-            words = answers.in_order(
-                arms, changes, metric, decided=result.decided, tau=result.tau, chance=result.p
-            )
+            words = result.in_words(arms, changes, metric)
             lines.append((name, len(mine), f"{', '.join(arms)}: {words}"))
     return pd.DataFrame(lines, columns=["workload", "runs", "in this order"])
 

@@ -24,7 +24,7 @@ from analysis.estimates import (
 )
 from noisefloor import model
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, CONTROL, colours
+from noisefloor.show.plots.canvas import ARMS, CONTROL, PAGE
 
 STATES = {  # of a process, and the colour of each
     "runs": ARMS[1],
@@ -74,30 +74,22 @@ def busiest(busy: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def in_seconds(busy: pd.DataFrame) -> pd.DataFrame:
-    """The table of `busy` with a row a process and state: arm, process (with the CPU that it used),
-    state, seconds."""
-    states = [state for state in STATES if state in busy]
-    long = busy.melt(
-        ["arm", "stage", "cpu_s", "wall_s"], states, var_name="state", value_name="share_pct"
-    )
-    each = zip(long["stage"], long["cpu_s"], strict=True)
-    process = [f"{stage}: {cpu:.2f} s CPU" for stage, cpu in each]
-    return long.assign(process=process, seconds=long["wall_s"] * long["share_pct"] / 100)
-
-
 @canvas.responsive
 def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """What each process of a pipe does with its time, from the table of `busy`: a panel an arm, named
     with its busiest process; a bar a process, divided into running and the kinds of waiting."""
-    frame, bottleneck = in_seconds(busy), busiest(busy)
+    states, bottleneck = [state for state in STATES if state in busy], busiest(busy)
+    frame = busy.melt(["arm", "stage", "cpu_s", "wall_s"], states, "state", "share_pct")
+    each = zip(frame["stage"], frame["cpu_s"], strict=True)
+    frame["process"] = [f"{stage}: {cpu:.2f} s CPU" for stage, cpu in each]
+    frame["seconds"] = frame["wall_s"] * frame["share_pct"] / 100
     seen = set(frame.loc[frame["seconds"] > 0, "state"])
     ink = {
         state: to_rgba(colour, 1 if state == "runs" else 0.35)
         for state, colour in STATES.items()
         if state in seen
     }
-    arms = [arm for arm in colours(busy) if arm in set(busy["arm"])]
+    arms = [arm for arm in PAGE.of(busy) if arm in set(busy["arm"])]
     bars = [busy["arm"].eq(arm).sum() for arm in arms]
     high = 26 * sum(bars) + 50 * len(arms) + (80 if narrow else 60)
     figure, panels = canvas.sheet(narrow, high, len(arms), sharex=True, height_ratios=bars)
@@ -158,7 +150,7 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows = counting(made[made["metric"] == "backup_size"])
     whole = made[made["metric"] == "data_size"].set_index("run")["value"]
     found = []
-    for arm in colours(tidy):
+    for arm in PAGE.of(tidy):
         part = rows[rows["arm"] == arm]
         if len(part):
             more = NOTHING if arm == baseline else log_ratio(rows, arm, baseline)

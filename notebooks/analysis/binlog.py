@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.estimates import block_mean, counting, figure, to_percent
+from analysis.estimates import block_mean, counting, figure, in_pairs, to_percent
 from noisefloor import model
 from noisefloor.show.rows import metric_label
 
@@ -24,9 +24,8 @@ def contrast(
     rows, found = counting(tidy), []
     for metric in metrics:
         part = rows[rows["metric"].eq(metric) & rows["workload"].isin([one, other])]
-        sides = (part[part["arm"].eq(a)] for a in (arm, baseline))
-        both = next(sides).merge(next(sides), on=["campaign", "pair_id"], suffixes=("", " there"))
-        logs = (both["value"].astype(float) / both["value there"].astype(float)).transform(np.log)
+        both = in_pairs(part, arm, baseline)
+        logs = both["value"].transform(np.log)
         means: Any = logs.groupby([both["workload"], both["campaign"], both["block"]]).mean()
         if means.index.get_level_values("workload").nunique() < 2:
             continue

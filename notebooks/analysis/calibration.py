@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,6 @@ OLD = (
 
 class Page(calibrate.Calibration):
     """A Calibration as its page shows it."""
-
-    @cached_property
-    def at_rate(self) -> pd.DataFrame:
-        """What two servers at once say (`at_rate`)."""
-        return at_rate(self.opened)
 
     # -- the head and the end
 
@@ -284,7 +278,7 @@ def _starts(page: Page) -> pd.DataFrame:
     rows = [
         (
             METRICS[m].label,
-            f"{e['cv_pct']:.2f} % ({e['lo_pct']:.2f} to {e['hi_pct']:.2f} %)",
+            amounts.around(f"{e['cv_pct']:.2f} %", f"{e['lo_pct']:.2f}", f"{e['hi_pct']:.2f} %"),
             e["df"],
         )
         for m, e in floor(*campaigns).items()
@@ -353,7 +347,7 @@ TABLES: dict[str, Callable[[Page], pd.DataFrame]] = {
     "identical": lambda c: _changes(c.identical.drop(columns="workload")),
     "controls": lambda c: _changes(c.controls.sort_values("verdict", key=_wrong, kind="stable")),
     "slowdowns": lambda c: _changes(c.slowdowns),
-    "at-a-rate": lambda c: _changes(c.at_rate.assign(told=_share)).drop(columns="told_pct"),
+    "at-a-rate": lambda c: _changes(at_rate(c.opened).assign(told=_share)).drop(columns="told_pct"),
     "repeats-by-instrument": _by("instrument"),
     "repeats-by-study": _by("study"),
     "scatter-between-sittings": _scatter,

@@ -64,8 +64,7 @@ def strip(
 def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Share of campaigns that name the difference (solid) or say `same` (dashed) against the true
     change: columns truth_pct, named, same (percent) and scatter (a line each)."""
-    figure, axes, _ = canvas.panels(1, narrow, 310)
-    ax = axes[0]
+    figure, (ax,) = canvas.sheet(narrow, 318)
     ink = dict(zip(pd.unique(frame["scatter"]), ARMS, strict=False))
     for line, colour in ink.items():
         part = frame[frame["scatter"] == line].sort_values("truth_pct")

@@ -23,7 +23,7 @@ from analysis.estimates import (
     with_ends,
 )
 from noisefloor.model import Arm
-from noisefloor.show.plots.canvas import colours
+from noisefloor.show.plots.canvas import PAGE
 from noisefloor.show.plots.series import LIMITS
 from noisefloor.stats.estimate import Estimate
 
@@ -39,7 +39,7 @@ def distances(tidy: pd.DataFrame) -> pd.DataFrame:
     rows = counting(
         tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)]
     )
-    link, order = ["campaign", "block", "distance_ms"], list(colours(tidy))
+    link, order = ["campaign", "block", "distance_ms"], list(PAGE.of(tidy))
     connect, trip = (rows[rows["metric"] == m] for m in ("connect_time", "round_trip"))
     both = connect.groupby(["kind", *link])["value"].median().rename("connect_s").reset_index()
     both = both.merge(trip.groupby(link)["value"].median().rename("rtt_s").reset_index(), on=link)
@@ -187,7 +187,7 @@ def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     of the server and of the client (with a tunnel both include its ends); a column campaign where there are several, because only
     arms of one campaign were measured beside each other."""
     rows = counting(tidy[tidy["workload"] == workload])
-    rows = rows.assign(arm=pd.Categorical(rows["arm"], list(colours(tidy))))
+    rows = rows.assign(arm=pd.Categorical(rows["arm"], list(PAGE.of(tidy))))
     found, key = [], ["campaign", "threads", "arm"]
     known = {name: of for name, of in _RATES.items() if of[0] in set(rows["metric"])}
     for which, part in rows.groupby(key, observed=True):

@@ -15,12 +15,10 @@ import pandas as pd
 from noisefloor import model
 from noisefloor.show.plots import canvas
 from noisefloor.show.report import words
-from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, kind
 from noisefloor.text import amounts
 
-ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
 NOTHING = Estimate(math.nan, ((math.inf, 1),))
 Ends = tuple[float, float, float]  # a value and the ends of its interval
 
@@ -35,11 +33,6 @@ def block_mean(units: Iterable[float]) -> Estimate:
     if len(known) < 2:
         return Estimate(known[0], NOTHING.parts) if known else NOTHING
     return Estimate(math.fsum(known) / len(known), paired(known))
-
-
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """The difference of two estimates that know nothing of each other."""
-    return Estimate(one.value - other.value, (*one.parts, *other.parts))
 
 
 def with_ends(estimate: Estimate) -> Ends:
@@ -79,14 +72,21 @@ def log_mean(rows: pd.DataFrame) -> Estimate:
     return block_mean(logs.groupby([rows["campaign"], rows["block"]]).mean())
 
 
+def in_pairs(rows: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
+    """The rows of `arm` that have a pair, each with its value over that of `baseline`."""
+    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
+    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    return both.assign(value=both["value"].astype(float) / both["value there"].astype(float))
+
+
 def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
     """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
     nothing of each other."""
-    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
-    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    both = in_pairs(rows, arm, baseline)
     if len(both):
-        return log_mean(both.assign(value=both["value"] / both["value there"]))
-    return difference(log_mean(one), log_mean(other))
+        return log_mean(both)
+    first, second = (log_mean(rows[rows["arm"] == a]) for a in (arm, baseline))
+    return Estimate(first.value - second.value, (*first.parts, *second.parts))
 
 
 def written(frame: pd.DataFrame) -> pd.DataFrame:
@@ -122,8 +122,9 @@ def number_text(value: float, lo: float, hi: float) -> str:
     def one(x: float) -> str:
         return "never" if math.isinf(x) else f"{x:,.{digits}f}".replace("-", amounts.MINUS)
 
-    none = math.isnan(lo) or math.isnan(hi)
-    return f"{one(value)} ({amounts.NONE if none else f'{one(lo)} to {one(hi)}'})"
+    if math.isnan(lo) or math.isnan(hi):
+        return amounts.around(one(value), amounts.NONE)
+    return amounts.around(*map(one, (value, lo, hi)))
 
 
 # -- verdicts in words ---------------------------------------------------------------------------
@@ -145,17 +146,14 @@ def in_words(rows: pd.DataFrame) -> str:
     """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`, and of rows without a verdict yet
     `provisional, 1 of 3 boots planned: C (...)`."""
     said: dict[str, list[str]] = {}
-    ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: ORDER.index(_kind(row)))
+    turn = words.KINDS.index
+    ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: turn(kind(row.verdict)))
     for row in ordered:
         start = f"{row.verdict} with"
         if row.verdict == NOT_YET:
             start = f"{words.word(row._asdict())}:"
         said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
     return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())
-
-
-def _kind(row: Any) -> str:
-    return verdict.kind(row.verdict, row.metric)
 
 
 def _size(row: Any) -> str:

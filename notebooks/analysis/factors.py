@@ -7,9 +7,8 @@ import pandas as pd
 
 from noisefloor import schedule
 from noisefloor.data.results import Results, capacity, main_workload
+from noisefloor.show.rows import ENDS
 from noisefloor.stats import verdict
-
-ENDS = ["change_pct", "lo_pct", "hi_pct"]
 
 
 def effects(page: Results, metric: str = "tps") -> pd.DataFrame:

@@ -26,7 +26,7 @@ def headline(verdicts: pd.DataFrame) -> str:
     paths.NotFound."""
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
-    kinds: Any = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
+    kinds = verdicts["verdict"].map(kind)
     counts = Counter(kinds)
     sizes = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in ("worse", "better")}
     clauses = (f"{counts[k]} {k}{sizes.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL))

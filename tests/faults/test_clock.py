@@ -69,5 +69,5 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql, stepped):
             assert out["duration_s"] == pytest.approx(facts["slice_s"], abs=30)  # not an hour
     table = results.load(folder).verdicts
     assert isinstance(table, pd.DataFrame)
-    kinds = {verdict.kind(r.verdict, r.metric) for r in table.itertuples()}
+    kinds = {verdict.kind(word) for word in table["verdict"]}
     assert kinds <= {"worse", "better", "same", "cannot tell"}

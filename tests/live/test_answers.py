@@ -15,7 +15,7 @@ from noisefloor import claims, paths, stats, studies
 from noisefloor.data import results
 from noisefloor.show import plots, report
 from noisefloor.show.markup import cell
-from noisefloor.show.report import answers, units, verified, words
+from noisefloor.show.report import answers, verified, words
 from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
@@ -218,7 +218,7 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _labe
         told = amounts.ascii_only(size(row))
         assert re.search(rf"(?<![\d.]){re.escape(told)}", said), (told, said)
         change, both = (
-            amounts.ascii_only(t) for t in (words.change(row), units.change_in_units(row, r))
+            amounts.ascii_only(t) for t in (words.change(row), words.change_in_units(row, r))
         )
         if row["joint"]:
             each = r.of(row["workload"], row["metric"], control=False, question=row["question"])

@@ -42,7 +42,7 @@ def row(study, label, verdicts=VERDICTS):
 @pytest.mark.parametrize("path", sorted(paths.published().glob("*.csv")), ids=lambda p: p.stem)
 def test_a_file_of_facts_is_tidy(path):
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    assert list(frame.columns) == claims.FACTS
+    assert list(frame.columns) == claims.judged.FACTS
     assert set(frame["source"]) == {path.stem}
     assert (frame[["where_in_source", "metric"]] != "").all(axis=None)
     # a number that is not there says that it is lost or not stated; a source without an address too
@@ -264,7 +264,7 @@ def test_the_rows_of_a_table_hold_95_percent_together():
 
 def test_every_row_keeps_the_rules_of_a_verdict_table():
     v = VERDICTS
-    assert list(v) == claims.COLUMNS
+    assert list(v) == claims.judged.COLUMNS
     for r in v.to_dict("records"):
         metric = r["metric"]
         margin = METRICS[metric].margin_pct if metric in METRICS else 2.0
@@ -288,7 +288,7 @@ def test_a_wider_margin_makes_no_difference_real():
     for margin in (0.5, 10):
         words = judged(margin).set_index(["study", "label", "metric"])["verdict"]
         for name, word in words.items():
-            kinds = {verdict.kind(w, name[2]) for w in (word, before[name])}
+            kinds = {verdict.kind(w) for w in (word, before[name])}
             assert kinds != {"worse", "better"}
     assert (words == "same").sum() > (before == "same").sum()
 
@@ -339,7 +339,7 @@ def test_lost_numbers_are_listed_not_filled_in():
 def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
     nothing = claims.published_facts(tmp_path)
     v = judged(facts=nothing, times=claims.times(tmp_path))
-    assert list(v) == claims.COLUMNS
+    assert list(v) == claims.judged.COLUMNS
     assert (
         len(v)
         == len(claims.published_by_threads(nothing))

@@ -80,15 +80,15 @@ def test_a_size_and_its_interval_are_told_in_one_way(tell, given, text):
 
 def test_an_arm_keeps_its_colour_in_every_table():
     plots.theme(["plain", "plain again", "TLS 1.2", "TLS 1.3"])
-    whole = plots.colours(pd.DataFrame({"arm": ["TLS 1.3", "plain", "TLS 1.2"]}))
-    one = plots.colours(pd.DataFrame({"arm": ["TLS 1.3"]}))
+    whole = canvas.PAGE.of(pd.DataFrame({"arm": ["TLS 1.3", "plain", "TLS 1.2"]}))
+    one = canvas.PAGE.of(pd.DataFrame({"arm": ["TLS 1.3"]}))
     plots.theme()
     assert whole["TLS 1.3"] == one["TLS 1.3"] == canvas.ARMS[1]
     assert (whole["plain"], whole["plain again"]) == (canvas.BASE, canvas.CONTROL)
 
 
 def test_without_an_order_the_control_names_the_baseline():
-    ink = plots.colours(pd.DataFrame({"arm": ["b", "z again", "z"]}))
+    ink = canvas.PAGE.of(pd.DataFrame({"arm": ["b", "z again", "z"]}))
     assert ink == {"z": canvas.BASE, "b": canvas.ARMS[0], "z again": canvas.CONTROL}
 
 

@@ -546,9 +546,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     table = verdicts(rows)
     table.at[1, "asked"] = 3
     leads = [table.loc[0], table.loc[1]]
-    report.save(
-        table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads, also=leads[:1]
-    )
+    report.save(table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads)
     # outside a page it is saved where no page is
     assert not (paths.reports() / "both.csv").exists()
     assert (home / "data" / "processed" / "both.csv").exists()
@@ -557,7 +555,6 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     assert facts["primary"] == facts["leads"][0]
     assert facts["headline"] == " ".join(facts["headlines"])
     assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Encrypted"]
-    assert facts["also"] == facts["headlines"][:1]
     assert facts["measured"] == "12 pairs"
     page_of(tmp_path, facts)
     index = text(report.index(tmp_path).read_text())

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from noisefloor import paths, studies
-from noisefloor.data import results, tidy
+from noisefloor.data import tidy
 from noisefloor.model import PROFILES
-from noisefloor.show import report
 
 Values = Mapping[str, set[str]]
 FILES = sorted(Path(studies.__file__).parent.glob("*.toml"))
@@ -155,12 +154,3 @@ def test_a_number_that_contradicts_the_variables_fails(text, wrong):
         "writes_per_s": {"200"},
     }
     assert len(problems(text, declared, "ssl-connections")) == wrong
-
-
-def test_a_paragraph_takes_its_numbers_from_the_campaign():
-    newest = max(c for c in paths.campaigns("ssl-connections-headline"))
-    r = results.load(paths.campaign(newest))
-    shown = report.paragraph(r, "Hashed {caching_sha2_password_digest_rounds} times.")
-    assert shown.text.strip() == "Hashed 10,000 times."
-    with pytest.raises(report.ReportError, match="no_such_thing: no such variable was read back"):
-        report.paragraph(r, "{no_such_thing}")

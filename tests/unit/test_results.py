@@ -257,15 +257,6 @@ def test_a_headline_that_asks_for_three_sittings_has_no_word_after_one(three):
     assert row["warnings"][0] == "provisional, 1 of 3 boots planned"
 
 
-def test_findings_tell_the_throughput_of_the_questions_that_a_study_names(three, monkeypatch):
-    r = results.load(*three)
-    assert results.further(r) == []
-    named = {"throttled": r.study.arms[0].name, "replica": "not measured"}
-    monkeypatch.setattr(studies, "also", lambda study: named)
-    (row,) = results.further(r)
-    assert (row["metric"], row["question"]) == ("tps", "throttled")
-
-
 def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
     r = results.load(recorded)
     other = replace(r.study.arms[0], name="another")

@@ -91,9 +91,7 @@ def test_the_word_says_where_the_interval_lies(lo, hi, code, metric):
     found = verdict.word(lo, hi, M, metric)
     assert found == words[code]
     assert verdict.worse(found, metric) == (code == (1 if known.better == "lower" else -1))
-    assert (verdict.kind(found, metric) == "better") == (
-        code == (-1 if known.better == "lower" else 1)
-    )
+    assert (verdict.kind(found) == "better") == (code == (-1 if known.better == "lower" else 1))
 
 
 def test_every_metric_has_words_and_a_margin():
@@ -109,10 +107,9 @@ def test_every_metric_has_words_and_a_margin():
 
 def test_what_is_not_known_has_no_word():
     assert verdict.word(math.nan, math.nan, M) == "cannot tell"
-    assert verdict.kind("not yet", "tps") == "not yet"
-    assert verdict.kind("slower", "tps") == "worse"
-    assert verdict.kind("slower", "wall") == "worse"
-    assert verdict.kind("less", "user_sys") == "better"
+    assert verdict.kind("not yet") == "not yet"
+    assert verdict.kind("slower") == "worse"
+    assert verdict.kind("less") == "better"
 
 
 # -- thread counts ---------------------------------------------------------------------------------

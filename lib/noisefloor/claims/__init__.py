@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 
 from noisefloor.claims import agree
-from noisefloor.claims.judged import COLUMNS as COLUMNS
-from noisefloor.claims.judged import FACTS as FACTS
 from noisefloor.claims.judged import (
     SOURCES,
     TITLES,
@@ -32,7 +30,7 @@ from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
 from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
-from noisefloor.text import amounts, answers
+from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
 Row = Mapping[Any, Any]  # of a verdict table
@@ -43,22 +41,19 @@ def here(r: Results) -> pd.DataFrame:
     return judge_claims(published_facts(), times(), r.study.margin_pct, study=r.study.name)
 
 
-def stands(
-    r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
-) -> str:
+def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
     words, by the rule of `claims.agree`; "" if the source claims no such thing, or nothing was measured
     at its load. Its number is compared with the range in which a repeat is expected, if that is known,
     else with the interval; "no difference" agrees if our verdict names none. A claim that no campaign of
     ours can test: why not.
 
-    label: of the claim; arm: where it is looked for, by default the first; question: that answers
-    it, by default the headline's; claimed: in percent, where the source prints none."""
+    label: of the claim; arm: where it is looked for, by default the first; claimed: in percent, where
+    the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
     lead = capacity(r)
-    workload, key = ("", question) if question else (main_workload(lead), lead.study.key)
-    rows = r.of(workload, control=False, question=key)
+    rows = r.of(main_workload(lead), control=False, question=lead.study.key)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty:
@@ -72,19 +67,20 @@ def stands(
         return ""
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
-    limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
+    least = source["limit"] == "least"
+    asserted = agree.claimed(claimed, most=source["limit"] == "most", least=least)
     answered: dict[str, list[str]] = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
         alike: dict[str, list[Row]] = {}
         for row in (row for row in measured if pd.notna(row["lo_pct"])):
-            alike.setdefault(_agrees(row, source, claimed, limits), []).append(row)
+            alike.setdefault(_agrees(row, asserted), []).append(row)
         for word, part in alike.items():
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
     printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
-    unit = "" if printed else _unit(claimed, source["metric"], limits)
+    unit = "" if printed else _unit(claimed, asserted, source["metric"], least)
     return " ".join([f"{says} ({label}{unit and f'; {unit}'}).", *sentences])
 
 
@@ -99,14 +95,13 @@ def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, A
     return each[each["threads"].between(low, high)], SimpleNamespace(verdicts=there)
 
 
-def _unit(claimed: float, metric: str, limits: Mapping[str, bool]) -> str:
+def _unit(claimed: float, theirs: agree.Range, metric: str, least: bool) -> str:
     """A claimed change in the unit of ours: `that is -9.0 to 0.0 %`."""
     if not claimed:
         return "that is no change"
-    low, high = agree.claimed(claimed, **limits)
-    if limits["least"]:
+    if least:
         return f"that is {amounts.change(claimed, metric)} or more"
-    return f"that is {amounts.spread(low, high, metric)}"
+    return f"that is {amounts.spread(*theirs, metric)}"
 
 
 def _at(part: Sequence[Row]) -> str:
@@ -125,19 +120,19 @@ def _measured(part: Sequence[Row], where: str) -> str:
         if pd.notna(first["next_lo_pct"]):
             ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
             ends = f"a repeat: {amounts.interval(*ahead)}"
-        change = f"{words.change(first)} ({ends})"
+        change = amounts.around(words.change(first), ends)
     return f"{change}{where}"
 
 
-def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:
+def _agrees(row: Row, theirs: agree.Range) -> str:
     """What a row says of a claimed change in percent."""
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
-    word = agree.agreement(agree.claimed(claimed, **limits), ours)
+    word = agree.agreement(theirs, ours)
     if row["verdict"] == NOT_YET:
         return f"{word.capitalize()} so far: here"
-    if not claimed:  # our own word says whether there is a difference
+    if theirs == (0, 0):  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
     return f"{word.capitalize()}: here"
 
@@ -150,7 +145,7 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
             "compared": r["label"],
             "they say": r["said"],
             **_sizes(r),
-            "verdict": report.badge(r["verdict"]),
+            "verdict": piece("badge", r["verdict"]),
             "their claim": of_itself(r),
             "by chance": answers.often(r["chance"]) if r["chance"] < 1 else "–",
             "to settle it": r["settle"] if r["settle"][:1].isdigit() else "–",
@@ -225,7 +220,7 @@ def reasons(kept: pd.DataFrame) -> list[str]:
         lines.append(f"{r['label']}: {again}.")
     weakest = itertools.chain(*kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"])
     hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED  # the caption has them
-    return lines + [f"{w[0].upper()}{w[1:]}." for w in without(dict.fromkeys(weakest), *hidden)]
+    return lines + [f"{upper(w)}." for w in without(dict.fromkeys(weakest), *hidden)]
 
 
 # --- beside our own ---------------------------------------------------------------------------------
@@ -244,13 +239,11 @@ def published_by_threads(
     return _drawn((t, 100 * math.expm1(logs[t]), label) for t in at)
 
 
-def across(
-    verdicts: pd.DataFrame, claim: str, threads: Iterable[int], label: str = "published"
-) -> pd.DataFrame:
+def across(verdicts: pd.DataFrame, claim: str, threads: Iterable[int]) -> pd.DataFrame:
     """One published number for all thread counts, to be drawn over our own: threads change_pct
     label."""
     size = verdicts.loc[verdicts["claim_id"] == claim, "change_pct"].to_list()
-    return _drawn((int(t), x, label) for t in threads for x in size[:1])
+    return _drawn((int(t), x, "published") for t in threads for x in size[:1])
 
 
 def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:

@@ -18,7 +18,6 @@ from noisefloor.claims import order as ordered
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
 from noisefloor.stats.verdict import CANNOT_TELL
-from noisefloor.text import answers
 from noisefloor.text.reasons import Reason, Why
 
 COLUMNS = [
@@ -84,13 +83,10 @@ def judge_claims(
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share; study: the
     claims of one source alone ("": of all)."""
-    if facts.empty:
-        counts = {c: "Int64" for c in ("threads", "from_threads", "to_threads")}
-        return pd.DataFrame(columns=COLUMNS).astype(counts)
     start = start or scatter.start_scatter("tps", own=False)
     assert start is not None
     published = _Published(facts, times, start)
-    rows = [_row(c, margin_pct) for c in published.claims(study)]
+    rows = [_row(c, margin_pct) for c in published.claims(study)] if len(facts) else []
     out = pd.DataFrame(rows, columns=COLUMNS)
     return out.astype({c: "Int64" for c in ("threads", "from_threads", "to_threads")})
 
@@ -142,10 +138,7 @@ def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
         return None, ""
     middle = [float(v.mean()) for v in values]
     changes = [100 * (m / middle[0] - 1) for m in middle]
-    words = answers.in_order(
-        names, changes, metric, decided=order.decided, tau=order.tau, chance=order.p
-    )
-    return order, words
+    return order, order.in_words(names, changes, metric)
 
 
 # --- numbers of a source ----------------------------------------------------------------------------

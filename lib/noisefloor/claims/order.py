@@ -4,11 +4,14 @@ Kendall's rank correlation between the order of a value's group and the value; w
 group it is the test of Jonckheere and Terpstra. A trend can be more than noise where no pair of
 neighbours is: of five equal versions one in sixty orders falls or rises from each to the next."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisefloor.stats.verdict import ALPHA
+from noisefloor.text import amounts
+from noisefloor.text.answers import NUMBERS, often
 
 _LEAST = 3  # groups that make an order
 
@@ -25,6 +28,17 @@ class Trend:
     def decided(self) -> bool:
         """Whether equal groups would rarely look like that."""
         return self.p < ALPHA
+
+    def in_words(self, names: Sequence[str], changes: Sequence[float], metric: str) -> str:
+        """What the groups say together. changes: of each against the first, in percent."""
+        steps = [after - before for before, after in itertools.pairwise(changes)]
+        steady = all(s > 0 for s in steps) or all(s < 0 for s in steps)
+        whole = f"{amounts.change(changes[-1], metric)} from {names[0]} to {names[-1]}"
+        many = NUMBERS[len(names) - 2] if len(names) <= 10 else f"{len(names):,}"
+        rate = f"{many} equal ones would fall or rise as steadily {often(self.p)} (Kendall)"
+        word = amounts.words(metric)[self.tau < 0]
+        how = f"each {word} than the one before" if steady else f"{word} along their order"
+        return f"{how if self.decided else 'no order can be told'}, {whole}; {rate}"
 
 
 def trend(groups: Sequence[Sequence[float]]) -> Trend | None:

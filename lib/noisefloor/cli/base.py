@@ -138,7 +138,7 @@ def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
     """Exit with code 3 if a row has a verdict of these kinds."""
     from noisefloor.stats import verdict
 
-    if set(kinds) & {verdict.kind(row["verdict"], row["metric"]) for row in rows}:
+    if set(kinds) & {verdict.kind(row["verdict"]) for row in rows}:
         raise SystemExit(3)
 
 

@@ -28,6 +28,7 @@ from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, csv_data, environment
 from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
+from noisefloor.show.report.notebooks import refused
 from noisefloor.studies import page_of
 from noisefloor.text import sheet
 
@@ -54,7 +55,7 @@ def make(
     usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
     out = Path(out or usual).absolute()
     if out.exists():
-        raise _refused(f"{paths.relative(out)} exists already")
+        raise refused(f"{paths.relative(out)} exists already", "written")
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     folder = partial / (out.stem if out.suffix == ".zip" else out.name)
@@ -91,22 +92,19 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     study = page_of(facts["study"], facts.get("key", "")) if campaign else name
     source = report.notebook(study)
     if source.stem == "time":
-        raise _refused(f"{name} timed two commands, and a pack holds what servers showed")
+        raise refused(f"{name} timed two commands, and a pack holds what servers showed", "written")
     if campaign:
         return study, (campaign,)
     asked = report.parameters(source)
     if "campaigns" in asked:
-        raise _refused(f"{name} rests on campaigns of several kinds, and a pack holds a study's")
+        words = f"{name} rests on campaigns of several kinds, and a pack holds a study's"
+        raise refused(words, "written")
     if "campaign" not in asked:
         return name, ()
     if newest := report.newest_campaign(name):
         return name, results.beside(paths.campaign(newest))
     words = f"has no campaign, measured or recorded: `{report.measures(name)}` measures one"
-    raise _refused(f"{name} {words}")
-
-
-def _refused(words: str) -> ReportError:
-    return ReportError(f"{words}; nothing was written", 2)
+    raise refused(f"{name} {words}", "written")
 
 
 def _fill(
@@ -352,7 +350,9 @@ def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The comparisons of the metric that the page is about, and the heading of a single group."""
     from bs4 import BeautifulSoup
 
-    rows = report.like(facts, facts["primary"], "workload", "metric", "study")
+    rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
+    for column in ("workload", "metric", "study"):
+        rows = rows[rows[column].eq(facts["primary"][column])]
     shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
     groups = shown.select("tr.nf-group")
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}

@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisefloor.model import METRICS
-from noisefloor.stats import verdict as verdicts
+from noisefloor.stats.verdict import kind
 from noisefloor.text import amounts, sheet
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
 # the signs of what `kind` tells of a verdict: none points up or down, as the change beside it may
 GLYPHS = {"worse": "✗", "better": "✓", "same": "=", "cannot tell": "?", "not yet": "○"}
-_WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
 _MOST = 1_000  # characters of a piece, where only its plain text can be shown
 PACKED = 40_000  # bytes of data above which a page carries them compressed
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
@@ -53,17 +51,9 @@ def environment() -> Any:
     )
     templates.globals["glyph"] = GLYPHS
     templates.tests["filled"] = lambda value: value not in (None, "", [], {})
-    templates.filters |= {"caption": caption, "cell": cell, "kind": verdict_kind}
-    templates.filters |= {"look": lambda verdict: f"nf-{verdict_kind(verdict)}".replace(" ", "-")}
+    templates.filters |= {"caption": caption, "cell": cell, "kind": kind}
+    templates.filters |= {"look": lambda verdict: f"nf-{kind(verdict)}".replace(" ", "-")}
     return templates
-
-
-def verdict_kind(verdict: str) -> str:
-    """Of a verdict's word alone what `stats.verdict.kind` tells: worse, better, same, cannot tell or
-    not yet."""
-    if not verdicts.differs(verdict):
-        return verdict
-    return "worse" if verdict in _WORSE else "better"
 
 
 def piece(name: str, *given: Any, **more: Any) -> str:

@@ -8,12 +8,14 @@ from noisefloor.model import CONTROL_SUFFIX, METRICS
 from noisefloor.show.markup import has_value
 
 Row = Any  # of a verdict table: a dict or a Series
-SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
+ENDS = ["change_pct", "lo_pct", "hi_pct"]  # a change and the ends of its interval
 
 
-def metric_label(name: str) -> str:
-    """How a metric is called in text."""
-    return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
+def metric_label(name: str, short: bool = False) -> str:
+    """How a metric is called in text. `short`: where room is short."""
+    if name not in METRICS:
+        return str(name).replace("_", " ")
+    return (short and METRICS[name].short) or METRICS[name].label
 
 
 def threads_label(threads: Any, joint: bool = False) -> str:
@@ -46,9 +48,9 @@ def is_joint(frame: pd.DataFrame) -> pd.Series:
     return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
 
 
-def as_list(value: Any) -> list[Any]:
-    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
-    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+def differing(frame: pd.DataFrame, *columns: str) -> list[str]:
+    """Those of the columns that hold more than one value."""
+    return [c for c in columns if c in frame and frame[c].astype(str).nunique() > 1]
 
 
 def joint(row: Row) -> bool:

@@ -1,9 +1,11 @@
 """The word of an interval, and whether it is a change for the worse. Plain Python."""
 
+from noisefloor.model import METRICS
 from noisefloor.model import metric as metric_of
 
 SAME, CANNOT_TELL = "same", "cannot tell"
 NOT_YET = "not yet"  # in the place of a word while a question lacks sittings
+_WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
 ALPHA = 0.05  # an interval holds the truth in 95 of 100 campaigns
 
 
@@ -28,8 +30,8 @@ def worse(verdict: str, metric: str) -> bool:
     return differs(verdict) and verdict == known.word(known.worse_up)
 
 
-def kind(verdict: str, metric: str) -> str:
+def kind(verdict: str) -> str:
     """What `--fail-on` calls a verdict: worse, better, same, cannot tell or not yet."""
     if not differs(verdict):
         return verdict
-    return "worse" if worse(verdict, metric) else "better"
+    return "worse" if verdict in _WORSE else "better"

@@ -59,7 +59,7 @@ _EITHER = _OF_PROFILE | {
 # the keys that a study's file may have, and those of an entry of its tables
 _KEYS: dict[str, set[str]] = {
     "": _EITHER
-    | {"also", "arms", "cipher", "headline", "keyring", "own_pages", "questions", "tables", "title"}
+    | {"arms", "cipher", "headline", "keyring", "own_pages", "questions", "tables", "title"}
     | {"workloads", *server_kinds()},
     "arms": {f.name for f in dataclasses.fields(Arm)} - {"name"} | {"does", "like"},
     "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
@@ -239,11 +239,6 @@ def own_pages() -> dict[str, tuple[str, str]]:
     """{name of a page: (study, question)} of the questions that have a page of their own."""
     every = ((n, q) for n in STUDIES for q in questions(n))
     return {page: (n, q) for n, q in every if (page := page_of(n, q)) != n}
-
-
-def also(name: str) -> dict[str, str]:
-    """{question: arm} that the findings tell besides the headline."""
-    return _read(name).get("also", {}) if name in _FILES else {}
 
 
 def headline(name: str, engine: str = "") -> tuple[str, ...]:

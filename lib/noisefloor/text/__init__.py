@@ -1,6 +1,11 @@
 """Sizes in words, cells for spreadsheets, and refusals in one sentence."""
 
 
+def upper(text: str) -> str:
+    """The text with a capital letter first."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 class Refusal(Exception):
     """What was asked for cannot be done: one sentence. `code`: the command's exit code, 2 for a
     wrong request."""

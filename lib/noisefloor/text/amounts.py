@@ -152,7 +152,13 @@ def with_interval(
     """A change, then its interval, both without the word `known`: `+1.0 % (-1.2 to +3.4 %)`, `10
     times slower (7 to 11 times)`."""
     ends = interval_beside(value, lo, hi, metric, known)
-    return f"{change(value, metric, known)} ({ends})"
+    return around(change(value, metric, known), ends)
+
+
+def around(value: object, *ends: object) -> str:
+    """A value with its interval behind it, which is one text or two ends: `2.03 (1.98 to 2.09)`; alone
+    without any."""
+    return f"{value} ({' to '.join(map(str, ends))})" if ends else str(value)
 
 
 def sizes(lo: float, hi: float, metric: str = "") -> str:

@@ -2,13 +2,12 @@
 
 Plain Python; a row is one of a verdict table. In the characters that every terminal has."""
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noisefloor.model import metric as metric_of
-from noisefloor.text import amounts
+from noisefloor.text import amounts, upper
 from noisefloor.text.quantity import Given, read
 from noisefloor.text.reasons import Reason, Why
 
@@ -36,27 +35,6 @@ def by_chance(row: Mapping[str, Any]) -> str:
         return ""
     rate = often(row["chance"])
     return f"Two runs of the same, unchanged server differ by at least that much {rate}."
-
-
-def in_order(
-    names: Sequence[str],
-    changes: Sequence[float],
-    metric: str,
-    *,
-    decided: bool,
-    tau: float,
-    chance: float,
-) -> str:
-    """What groups that stand in an order say together. changes: of each against the first, in
-    percent; decided, tau, chance: of their `claims.order.trend`."""
-    steps = [after - before for before, after in itertools.pairwise(changes)]
-    steady = all(s > 0 for s in steps) or all(s < 0 for s in steps)
-    whole = f"{amounts.change(changes[-1], metric)} from {names[0]} to {names[-1]}"
-    many = NUMBERS[len(names) - 2] if len(names) <= 10 else f"{len(names):,}"
-    rate = f"{many} equal ones would fall or rise as steadily {often(chance)} (Kendall)"
-    word = amounts.words(metric)[tau < 0]
-    how = f"each {word} than the one before" if steady else f"{word} along their order"
-    return f"{how if decided else 'no order can be told'}, {whole}; {rate}"
 
 
 def restarted(row: Mapping[str, Any]) -> str:
@@ -139,15 +117,11 @@ def timed(
     notes: list[str] = [*first["warnings"]]
     notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
     parts.append("; ".join(notes))
-    lines += [f"{_upper(part)}." for part in parts if part]
+    lines += [f"{upper(part)}." for part in parts if part]
     if first["minutes_needed"] > 0 and first["runs_needed"] <= most:
         longer = math.ceil(60 * first["minutes_needed"])
         lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
     return [amounts.ascii_only(line) for line in lines]
-
-
-def _upper(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _within(row: Mapping[str, Any]) -> str:

@@ -164,14 +164,6 @@ def _main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.S
     return joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]
 
 
-def further(page: Results) -> list[pd.Series]:
-    """The rows of other questions that the findings tell as well: throughput."""
-    parts = {p.study.key: p for p in page.parts}
-    arms = {key: arm for key, arm in studies.also(page.study.name).items() if key in parts}
-    rows = (lead(page, parts[key], THROUGHPUT, arm) for key, arm in arms.items())
-    return [row for row in rows if row is not None]
-
-
 def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
     """The `_main_row` of a part, with what its arm `does`."""
     rows = page.of(main_workload(part), control=False, question=part.study.key)

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from noisefloor.show.markup import Shown, csv_link, piece, safe
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, colours, spots, theme
+from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, spots, theme
 from noisefloor.show.plots.series import (
     distance,
     over_time,
@@ -39,7 +39,7 @@ from noisefloor.show.plots.verdicts import (
     sittings_label,
     threads_figure,
 )
-from noisefloor.show.rows import is_joint, metric_label, threads_label
+from noisefloor.show.rows import differing, is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
 _USE = re.compile("<use[^>]*/>")
@@ -101,7 +101,7 @@ def write(figure: Figure, file: Path, title: str = "", alt: str = "") -> None:
 def alt(verdicts: pd.DataFrame) -> str:
     """Alternative text of a figure of verdicts: every comparison in words, from the table."""
     row: Any
-    several = "workload" in verdicts and verdicts["workload"].nunique() > 1
+    several = differing(verdicts, "workload")
     parts = []
     for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
         rate = getattr(row, "rate", 0)

@@ -1,6 +1,5 @@
 """The theme, colours, canvas, scales and marks that figures share."""
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import CONTROL_SUFFIX, Arm
-from noisefloor.show.markup import GLYPHS, TEMPLATE
-from noisefloor.stats.verdict import NOT_YET, kind
+from noisefloor.show.markup import TEMPLATE
+from noisefloor.show.rows import ENDS
+from noisefloor.stats.verdict import NOT_YET
 from noisefloor.text import amounts
 
 _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
@@ -33,7 +33,6 @@ CSS = {INK: "currentColor"} | {ink: f"var(--nf-{name},{ink})" for name, ink in _
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 PARTS_CSS = TEMPLATE / "parts.css"
 LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
-SIZES = ["lo_pct", "change_pct", "hi_pct"]
 Axes = Any  # matplotlib's, which remember `points` and `words` for us
 Inks = dict[Any, str]  # the colour of each arm
 _P = ParamSpec("_P")
@@ -93,11 +92,6 @@ def _lab_css() -> str:
     return f"{LAB}{inks}body {{ {page} }} body[data-jp-theme-light] {{ {rules} }}</style>"
 
 
-def colours(frame: pd.DataFrame) -> Inks:
-    """The page's colours: `Palette.of`."""
-    return PAGE.of(frame)
-
-
 # -- canvas and scales -------------------------------------------------------------------------------
 
 
@@ -133,17 +127,6 @@ def sheet(
     engine: Any = figure.get_layout_engine()
     engine.set(w_pad=0.04, h_pad=0.06, wspace=0.05, hspace=0.06)
     return figure, list(figure.subplots(rows, columns, squeeze=False, **grid).flat)
-
-
-def panels(count: int, narrow: bool, high: float, most: int = 2) -> tuple[Figure, list[Axes], bool]:
-    """A figure with `count` panels, `most` in a row where there is room; the axes used; whether a
-    panel has little room."""
-    columns = 1 if narrow else min(count, most)
-    rows = math.ceil(count / columns)
-    figure, axes = sheet(narrow, high * rows + 8, rows, columns)
-    for ax in axes[count:]:
-        ax.set_visible(False)
-    return figure, axes[:count], narrow or columns > 1
 
 
 def lined(
@@ -233,12 +216,6 @@ def _percent(log: Any) -> Any:
     return 100 * np.expm1(log)
 
 
-def _percent_axis(ax: Axes, axis: str, ticks: int) -> None:
-    which = getattr(ax, f"{axis}axis")
-    which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
-    which.set_major_formatter(lambda v, _: str(amounts.tick(v)))
-
-
 def scale(
     ax: Axes,
     low: float,
@@ -255,10 +232,12 @@ def scale(
     if log:
         getattr(ax, f"set_{axis}scale")("function", functions=(_log, _percent))
         low, high = _log(low), _log(high)
+    which = getattr(ax, f"{axis}axis")
     ends = np.array([low - below * (high - low), high + above * (high - low)])
     getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
     if not log:
-        _percent_axis(ax, axis, most)
+        which.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], min_n_ticks=3))
+        which.set_major_formatter(lambda v, _: str(amounts.tick(v)))
         return
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
         first, last = np.exp(ends)
@@ -267,7 +246,7 @@ def scale(
         if len(factors) <= most + 2:
             break
     at = [100 * (f - 1) for f in factors]
-    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: str(amounts.tick(v, times=True)))
+    ticks(which, at, lambda v, _: str(amounts.tick(v, times=True)))
 
 
 def round_numbers(first: float, last: float, steps: Sequence[float] = (1, 2, 5)) -> list[float]:
@@ -284,12 +263,6 @@ def ticks(which: Any, at: Sequence[float], form: str | Callable[[float, Any], st
 
 def _is_log(ax: Axes) -> bool:
     return ax.get_yscale() == "function"
-
-
-def directions(metrics: Iterable[str]) -> tuple[str, str]:
-    """(word for a larger value, word for a smaller one) of one metric or of several."""
-    words = {amounts.words(m) for m in metrics}
-    return words.pop() if len(words) == 1 else ("larger", "smaller")
 
 
 def shows(ax: Axes, metric: str, more: str = "") -> str:
@@ -358,7 +331,7 @@ def cut(change: Any, limit: float | tuple[float, float]) -> Any:
 def farthest(frame: pd.DataFrame) -> float:
     """How far away a change may be on an axis, in percent: everything that matters, not every
     endless interval."""
-    far = away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
+    far = away(frame[ENDS].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
     centre, margin = np.nan_to_num(far["change_pct"].max()), frame["margin_pct"].min()
     ends = far[["lo_pct", "hi_pct"]].max(axis=1).dropna()
     wanted = [margin * 2, centre * 1.3]
@@ -425,11 +398,6 @@ def verdict_label(row: Any) -> str:
     return f"{row.sittings:.0f} of {row.asked:.0f} boots"
 
 
-def glyph(row: Any) -> str:
-    """The sign of a row's verdict, where a word has no room."""
-    return GLYPHS[kind(row.verdict, row.metric)]
-
-
 def size(row: Any) -> str:
     """The change of a row, the word for its direction left out."""
     return amounts.change(row.change_pct, row.metric, known=row.verdict)
@@ -446,8 +414,7 @@ def change_and_interval(row: Any) -> list[str]:
 
 def numbers(row: Any) -> str:
     """The same in one: `+1.0 % (−1.2 to +3.4 %)`."""
-    change, *ends = change_and_interval(row)
-    return f"{change} ({ends[0]})" if ends else change
+    return amounts.around(*change_and_interval(row))
 
 
 def judged(

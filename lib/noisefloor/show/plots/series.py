@@ -37,8 +37,12 @@ def pairs_figure(
     """
     parts = list(pairs_frame.groupby("threads", sort=False, dropna=False))
     high = 270 if narrow or len(parts) > 1 else 330
-    figure, axes, small = canvas.panels(len(parts), narrow, high)
-    for ax, (count, chosen) in zip(axes, parts, strict=True):
+    columns = 1 if narrow else min(len(parts), 2)
+    lines, small = math.ceil(len(parts) / columns), narrow or columns > 1
+    figure, axes = canvas.sheet(narrow, high * lines + 8, lines, columns)
+    for ax in axes[len(parts) :]:
+        ax.set_visible(False)
+    for ax, (count, chosen) in zip(axes, parts, strict=False):
         _pairs_panel(ax, chosen, palette, small)
         metric = chosen["metric"].iloc[0]
         canvas.above(
@@ -103,16 +107,16 @@ def runs_figure(
     arms = _present(ink, frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     width, draw = 0.8 / max(len(arms), 1), np.random.RandomState(0)
-    places = product(range(len(counts)), range(len(arms)))
-    middle = {(counts[i], arms[j]): i - 0.4 + width * (j + 0.5) for i, j in places}
-    for (count, arm), x in middle.items():
+    for (i, count), (j, arm) in product(enumerate(counts), enumerate(arms)):
         part = frame[(frame["at"] == count) & (frame["arm"] == arm)]
+        if part.empty:
+            continue
+        x = i - 0.4 + width * (j + 0.5)
         xs = x + draw.uniform(-0.11, 0.11, len(part)) / len(arms)
         inks = [ink[arm]] * len(part)
         ax.scatter(xs, part["shown"], 4.5**2, inks, zorder=3, alpha=0.6, lw=0)
         canvas.remember(ax, xs, part["shown"], part.index)
-    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
-        ends = [middle[count, arm] - 0.36 * width, middle[count, arm] + 0.36 * width]
+        ends = x - 0.36 * width, x + 0.36 * width
         ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
     ax.set_xticks(range(len(counts)), counts)
     if len(counts) == 1:
@@ -126,7 +130,7 @@ def runs_figure(
 
 
 @canvas.responsive
-def timeline(intervals: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def timeline(intervals: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Transactions per second over time, one short line a run in its arm's colour.
 
     `intervals`: run, arm, t_s, tps, warmup, start_s (the second at which the run began), as
@@ -135,7 +139,7 @@ def timeline(intervals: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool =
     begun = (intervals["start_s"] - intervals["start_s"].min()).astype(float)
     frame = intervals.assign(x=(begun + intervals["t_s"]).astype(float))
     frame["warmup"] = frame["warmup"].eq(True)
-    ink, judged = palette.of(frame), frame[~frame["warmup"]]
+    ink, judged = PAGE.of(frame), frame[~frame["warmup"]]
     figure, (ax,) = canvas.sheet(narrow, 308)
     runs = frame.sort_values("warmup", kind="stable").groupby(["warmup", "run"], sort=False)
     for (warm, _), run in runs:  # a row is a step over the second that it counts
@@ -163,18 +167,12 @@ def timeline(intervals: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool =
 
 @canvas.responsive
 def over_time(
-    frame: pd.DataFrame,
-    column: str,
-    label: str,
-    since: str,
-    *,
-    palette: Palette = PAGE,
-    narrow: bool = False,
+    frame: pd.DataFrame, column: str, label: str, since: str, *, narrow: bool = False
 ) -> Figure:
     """What was sampled in each run: the median run of each arm and the middle half of its runs.
 
     `frame`: run, arm, t_s and `column`; `label`: what it is; `since`: from when its seconds count."""
-    ink = palette.of(frame)
+    ink = PAGE.of(frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
     names: dict[Any, str] = {}
@@ -192,15 +190,13 @@ def over_time(
 
 
 @canvas.responsive
-def quantiles_figure(
-    frame: pd.DataFrame, baseline: str, *, palette: Palette = PAGE, narrow: bool = False
-) -> Figure:
+def quantiles_figure(frame: pd.DataFrame, baseline: str, *, narrow: bool = False) -> Figure:
     """Latency quantiles of the arms on a log scale, and below them the change from the `baseline`.
 
     `frame`: arm, q (0.5 ... 0.999), value_s, lo, hi (seconds).
     """
     frame = frame.sort_values("q")
-    ink = palette.of(frame)
+    ink = PAGE.of(frame)
     figure, (top, low) = canvas.sheet(narrow, 400, 2, sharex=True, height_ratios=[2.1, 1])
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
     base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
@@ -231,9 +227,7 @@ def quantiles_figure(
 
 
 @canvas.responsive
-def distance(
-    rows: pd.DataFrame, trips: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
-) -> Figure:
+def distance(rows: pd.DataFrame, trips: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Time to connect against round-trip time: points as measured, lines as predicted from the two
     shorter distances.
 
@@ -242,7 +236,7 @@ def distance(
     figure, (ax,) = canvas.sheet(narrow, 340)
     end, fitted = 1e3 * rows["rtt_s"].max(), trips.set_index("kind")
     names: dict[Any, str] = {}
-    ink = palette.of(rows.rename(columns={"kind": "arm"}))
+    ink = PAGE.of(rows.rename(columns={"kind": "arm"}))
     for kind, part in rows.groupby("kind", sort=False):
         work, needed = fitted.loc[kind, ["work_ms", "round trips"]]
         ax.plot((0, end), (work, work + needed * end), color=ink[kind], lw=1.6)

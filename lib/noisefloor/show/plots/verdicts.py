@@ -16,9 +16,10 @@ from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import (
-    SHORT,
+    ENDS,
     Row,
     counted,
+    differing,
     is_control,
     is_joint,
     metric_label,
@@ -55,7 +56,7 @@ def threads_figure(
     frame = frame.assign(joint=is_joint(frame), control=is_control(frame))
     real = frame[~frame["control"]]
     if by == "metric" and len(metrics) == 1:
-        by = next((c for c in ("workload", "arm") if c in real and real[c].nunique() > 1), by)
+        by = next(iter(differing(real, "workload", "arm")), by)
     keys = metrics if by == "metric" else list(pd.unique(real[by]))
     keys = [key for key in keys if key in set(frame[by])]
     if not keys:
@@ -65,7 +66,7 @@ def threads_figure(
     panels = [frame[(frame[by] == key) | ((by == "arm") & frame["control"])] for key in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
     high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
-    figure, axes, _ = canvas.panels(len(keys), narrow, high, most=1)
+    figure, axes = canvas.sheet(narrow, high * len(keys) + 8, len(keys))
     if not narrow:  # room at the right for the name of the band
         engine: Any = figure.get_layout_engine()
         engine.set(rect=(0, 0, 1 - _ASIDE / canvas.WIDE, 1))
@@ -112,7 +113,7 @@ def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, 
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
     real = panel[~panel["control"]] if not panel["control"].all() else panel
     limit = max([canvas.farthest(real), *(1.2 * canvas.away(x) for x in beside)])
-    return *canvas.span(real[canvas.SIZES], panel["margin_pct"].max(), limit, beside), limit
+    return *canvas.span(real[ENDS], panel["margin_pct"].max(), limit, beside), limit
 
 
 def _against_threads(
@@ -158,7 +159,7 @@ def _against_threads(
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = canvas.glyph(row) if crowded else _words(row, small)
+            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, small)
             canvas.judged(ax, x, row, limit, ink[arm], "o", words, small or crowded)
     for row in joint.itertuples():
         x, words = end + place[row.arm], _words(row, small)
@@ -211,7 +212,6 @@ def load_figure(
     *,
     capacity: float = 0.0,
     noun: str = "transactions",
-    palette: Palette = PAGE,
     narrow: bool = False,
 ) -> Figure:
     """Latency of every arm against the offered load, and below it the change of p99 with its interval.
@@ -221,7 +221,7 @@ def load_figure(
     second that the baseline reaches at most, 0 where that was not measured; `noun`: what is offered.
     """
     row: Any
-    ink = palette.of(rows if len(rows) else latencies)
+    ink = PAGE.of(rows if len(rows) else latencies)
     figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
     rates = sorted(latencies["rate"].unique())
     end = 1.08 * max(rates[-1], capacity)
@@ -256,7 +256,7 @@ def load_figure(
         for row in rows.itertuples():
             x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
             canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
-        canvas.scale(low, *canvas.span(rows[canvas.SIZES], margin, limit), 0.08, 0.3, metric="p99")
+        canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = "" if narrow else f"; shaded: {_same(margin)}"
         canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
     low.set_xlim(0, end)
@@ -283,7 +283,7 @@ def dots(
     several becomes a heading.
     """
     frame = verdicts.assign(joint=is_joint(verdicts))
-    names = [c for c in by if c in frame and frame[c].astype(str).nunique() > 1]
+    names = differing(frame, *by)
     if frame.loc[~is_control(frame), "arm"].nunique() > 1 and "arm" not in names:
         names.append("arm")
     head = names.pop(0) if len(names) > 1 and frame[names[0]].nunique() < len(frame) else None
@@ -298,28 +298,24 @@ def dots(
     return _intervals(frame, named, palette, narrow, marks)
 
 
-def _called(row: Row, column: str) -> str:
+def _called(row: Row, column: str, short: bool = False) -> str:
     """What the cell of a column is called in the name of a row."""
     if column == "threads":
         return "all threads" if row["joint"] else counted(row[column])
     if column == "metric":
-        return metric_label(row[column])
+        return metric_label(row[column], short)
     return "" if pd.isna(row[column]) else str(row[column])
 
 
 def _row_name(row: Row, names: Sequence[str]) -> str:
     again = row["arm"].endswith(CONTROL_SUFFIX)
-    parts = [
-        SHORT.get(row[name], _called(row, name)) if name == "metric" else _called(row, name)
-        for name in names
-        if not (name == "arm" and again)
-    ]
+    parts = [_called(row, name, True) for name in names if not (name == "arm" and again)]
     parts += ["A/A control"] if again else []
     return ", ".join(filter(None, parts)) or metric_label(row["metric"])
 
 
 @canvas.responsive
-def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def history_figure(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
     processor say together. Behind the newest campaign, as a grey band, where those before it predict
@@ -334,8 +330,7 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
     machines = list(pd.unique(single["machine"]))
     named = []
     for row in frame.itertuples():
-        label = (narrow and SHORT.get(row.metric)) or metric_label(row.metric)
-        what = f"{label} {threads_label(row.threads, row.joint)}".strip()
+        what = f"{metric_label(row.metric, narrow)} {threads_label(row.threads, row.joint)}".strip()
         if pd.isna(row.campaign):
             parts = [sittings_label(row.sittings), row.processor]
         else:
@@ -349,7 +344,7 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
     if frame.reindex(columns=EXPECTED).notna().any(axis=None):
         lines.insert(0, "grey band: where the sittings before it predict the newest campaign")
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
-    return _intervals(frame, named, palette, narrow, marks, lines)
+    return _intervals(frame, named, PAGE, narrow, marks, lines)
 
 
 def sittings_label(sittings: float) -> str:
@@ -358,9 +353,7 @@ def sittings_label(sittings: float) -> str:
 
 
 @canvas.responsive
-def sittings_figure(
-    each: pd.DataFrame, both: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
-) -> Figure:
+def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
     date, builds and the share of the cores that the host took; below them as a diamond what they say
     together, and as a thin bar the range in which the next campaign is to be expected.
@@ -383,7 +376,7 @@ def sittings_figure(
             ends = {"lo_pct": whole["next_lo_pct"], "hi_pct": whole["next_hi_pct"], "mark": ""}
             named.append((on, "expected of the next campaign"))
             rows.append(whole | ends | {"change_pct": math.nan, "verdict": ""})
-    return _intervals(pd.DataFrame(rows), named, palette, narrow, [row["mark"] for row in rows])
+    return _intervals(pd.DataFrame(rows), named, PAGE, narrow, [row["mark"] for row in rows])
 
 
 def _stolen(row: Row) -> str:
@@ -423,7 +416,7 @@ def _intervals(
             canvas.whisker(ax, place, ends, limit, True, color=ink[row.arm], lw=2, alpha=0.8)
     ticks, metric = int(ax.bbox.width / 55), frame["metric"].iloc[0]
     beside = canvas.cut(expected, limit).ravel()
-    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit, beside)
+    ends = canvas.span(frame[ENDS], frame["margin_pct"].min(), limit, beside)
     canvas.scale(ax, *ends, 0.04, 0.04, "x", ticks, metric)
     return figure
 
@@ -487,7 +480,8 @@ def _forest(
         canvas.note(ax, name, (0, place), (start + 12 * bool(section), 0), at, **look)
         canvas.note(ax, verdict, (1, place), (12, 0), at, **bold)
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
-    larger, smaller = canvas.directions(frame["metric"])
+    directions = {amounts.words(metric) for metric in frame["metric"]}
+    larger, smaller = directions.pop() if len(directions) == 1 else ("larger", "smaller")
     margins = frame["margin_pct"].unique()
     shade = amounts.plus_minus(margins[0]) if len(margins) == 1 else "shaded:"
     room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
@@ -514,7 +508,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     frame = frame[frame["change_pct"].notna()]
     rows = []
     for row in frame.itertuples():
-        glyph, size = canvas.glyph(row), canvas.size(row)
+        glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
     legend = ["grey bars: how far two runs of one unchanged server differ"]
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
@@ -529,7 +523,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
         if pd.notna(row.lo_pct):  # as far as the ends are from the change, from none
             ends = [canvas.less(end, row.change_pct) for end in (row.lo_pct, row.hi_pct)]
             canvas.whisker(ax, place, ends, limit, True, color=CONTROL, lw=9, alpha=0.55, zorder=2)
-        ink = inks.get(kind(row.verdict, row.metric), INK)
+        ink = inks.get(kind(row.verdict), INK)
         face = "none" if row.verdict == CANNOT_TELL else ink
         ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(low, high)
@@ -539,6 +533,3 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure
-
-
-# -- step by step ----------------------------------------------------------------------------------

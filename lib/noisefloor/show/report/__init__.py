@@ -1,12 +1,12 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
 Modules, each reading only from those above it: `words` (findings in prose), `alarm` (whether a newest
-campaign lies where it is expected), `units` (a change in the units of its metric), `statement` (what
-leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
-`answers` (a study's questions and figures), `behind` (in units, how it was measured, what it depends
-on, all rows), `notebooks` (which there are), `arguments` (their parameters, checked), `execute`,
-`layout` (an executed notebook as HTML), `pages` (one notebook to one page), `verified` (a page
-against its raw files), `batch` (many pages, the index over them, and what is published).
+campaign lies where it is expected), `statement` (what leads a page), `pieces` (box, tables,
+provenance, and the verdict table beside the page), `answers` (a study's questions and figures),
+`behind` (in units, how it was measured, what it depends on, all rows), `notebooks` (which there
+are), `arguments` (their parameters, checked), `execute`, `layout` (an executed notebook as HTML),
+`pages` (one notebook to one page), `verified` (a page against its raw files), `batch` (many pages,
+the index over them, and what is published).
 """
 # ruff: noqa: F401
 
@@ -16,7 +16,6 @@ from noisefloor.show.report.answers import (
     archived,
     begin,
     command,
-    dots,
     figure,
     latency,
     lead_figure,
@@ -49,7 +48,6 @@ from noisefloor.show.report.behind import (
     details,
     expectation,
     outcome,
-    paragraph,
     rule,
     settings,
     transfers,
@@ -58,11 +56,9 @@ from noisefloor.show.report.notebooks import notebook, of_questions, studies
 from noisefloor.show.report.pages import PARTS, render
 from noisefloor.show.report.pieces import (
     OUT,
-    badge,
     flat,
     fold,
     html_table,
-    like,
     provenance,
     records,
     save,

@@ -8,7 +8,7 @@ import pandas as pd
 from noisefloor import studies
 from noisefloor.data.alarm import BETTER, EXPECTED, INSIDE, WORSE
 from noisefloor.show.report.words import short_names
-from noisefloor.show.rows import SHORT, Row, metric_label, threads_label
+from noisefloor.show.rows import Row, differing, metric_label, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import amounts
 from noisefloor.text.answers import MOST_LINES
@@ -23,8 +23,8 @@ def alarm_lines(history: pd.DataFrame) -> list[str]:
     if rows.empty:
         return ["CANNOT TELL: the newest campaign did not measure this."]
     names = [str(name) for name in rows["processor"].unique()]
-    on = dict(zip(names, short_names(names), strict=True)) if len(names) > 1 else {}
-    several = [column for column in ("workload", "arm") if rows[column].nunique() > 1]
+    on = short_names(names) if len(names) > 1 else {}
+    several = differing(rows, "workload", "arm")
     campaigns = [
         _line(part.to_dict("records"), several, f" on {on[str(processor)]}" if on else "")
         for (_, processor, _), part in rows.groupby(
@@ -65,7 +65,7 @@ def _line(rows: Sequence[Mapping[Any, Any]], several: Sequence[str], where: str)
 def _comparison(row: Mapping[Any, Any], several: Sequence[str]) -> str:
     """`CPU per transaction +1.4 %, expected +0.9 to +1.8 %`."""
     metric, place = row["metric"], "" if row["joint"] else threads_label(row["threads"])
-    name = f"{SHORT.get(metric) or metric_label(metric)} {place}".strip()
+    name = f"{metric_label(metric, True)} {place}".strip()
     name = ", ".join([name, *(str(row[column]) for column in several)])
     if row["answer"] == CANNOT_TELL:
         return f"{name}: {row['why']}"

@@ -11,31 +11,7 @@ import pandas as pd
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import Archive
-from noisefloor.data.results import (
-    LATENCY,
-    PROCESSOR,
-    THROUGHPUT,
-    Results,
-    answering,
-    at_a_rate,
-    capacity,
-    costs,
-    counted,
-    each_load,
-    elsewhere,
-    forest,
-    further,
-    headlines,
-    highest_tps,
-    intervals,
-    leading,
-    load_curve,
-    main_metric,
-    main_threads,
-    main_workload,
-    quantiles,
-)
-from noisefloor.data.results import questions as questions_of
+from noisefloor.data.results import LATENCY, PROCESSOR, THROUGHPUT, Results
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, has_value, piece, say
@@ -49,12 +25,11 @@ from noisefloor.show.report.pieces import (
     save,
     verdict_box,
 )
-from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_label
+from noisefloor.show.rows import ENDS, differing, is_control, is_joint, joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
 COSTS = [*THROUGHPUT, *PROCESSOR]
-ENDS = ("change_pct", "lo_pct", "hi_pct")
 _LISTS = TOLD["lists"]
 
 
@@ -80,11 +55,11 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
-    leads, others = headlines(r, arm), further(r)
-    page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
+    leads = results.headlines(r, arm)
+    page, first = studies.page_of(r.study.name, r.study.key), results.leading(r).study
     asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
     title = asks or r.study.title
-    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads, also=others)
+    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
 
 
@@ -155,10 +130,10 @@ def threads_section(
 ) -> Shown | None:
     """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
     and over it what was `published`; where that was not measured, the command that would."""
-    part = capacity(r)
+    part = results.capacity(r)
     if part.study.workloads[0].rate and (rows is None or rows.empty):
         return answer(r, "headline")
-    rows = costs(r, main_workload(part), part.study.key) if rows is None else rows
+    rows = results.costs(r, results.main_workload(part), part.study.key) if rows is None else rows
     drawn = plots.threads_figure(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
 
@@ -167,20 +142,21 @@ def lead_figure(r: Results) -> Shown | None:
     """The figure that a page begins with: latency against the offered load with the change of p99, and a
     field that takes the reader's own load; where nothing was measured at a rate, the change against
     thread counts."""
-    if (part := at_a_rate(r)) is None:
+    if (part := results.at_a_rate(r)) is None:
         return threads_section(r)
-    points, work = load_curve(r), part.study.workloads[0]
+    points, work = results.load_curve(r), part.study.workloads[0]
     noun, both = TOLD["offered"][work.tool], schedule.at_once(part.study, work)
     rows = r.of(control=False, question=part.study.key)
     rows = rows[rows["rate"].gt(0)].sort_values("rate", kind="stable")
     p99, cpu = (rows[rows["metric"].isin(of)] for of in (LATENCY, PROCESSOR))
     field = reader(points, cpu, p99, noun)
-    windows = fold("Each load in units", html_table(each_load(r), say("windows"), name="windows"))
+    each = html_table(results.each_load(r), say("windows"), name="windows")
+    windows = fold("Each load in units", each)
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
-        return joined_shown(dots(r, alone, "load"), field, windows)
+        return joined_shown(figure(plots.dots(alone), alone, "load"), field, windows)
     points = _changed(points, p99)
-    drawn = plots.load_figure(points, p99, capacity=highest_tps(r), noun=noun)
+    drawn = plots.load_figure(points, p99, capacity=results.highest_tps(r), noun=noun)
     how = "both at the same time" if both else "one after the other"
     caption = say("load", words.finding(p99), noun=noun, how=how) + (shared() if both else "")
     full = points[points["saturated_pct"] > 0]
@@ -249,7 +225,7 @@ def sittings_section(r: Results, arm: str = "") -> Shown:
     together, processor by processor; and folded which campaigns were left out. Of a single campaign
     of a question that asks for no other a sentence."""
     forests = []
-    for row in headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
+    for row in results.headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
         forests.append(_forest(r, row))
         if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and joint(row):
             most = r.of(row["workload"], row["metric"], question=row["question"])
@@ -262,8 +238,8 @@ def sittings_section(r: Results, arm: str = "") -> Shown:
 
 def _forest(r: Results, row: pd.Series) -> Shown:
     """The figure of one comparison."""
-    both = pd.DataFrame([row, *elsewhere(r, row)]).reset_index(drop=True)
-    each = forest(r)
+    both = pd.DataFrame([row, *results.elsewhere(r, row)]).reset_index(drop=True)
+    each = results.forest(r)
     for column in ("question", "workload", "metric", "arm", "joint"):
         each = each[each[column].eq(row[column])]
     each = each[each["threads"].eq(row["threads"])] if has_value(row["threads"]) else each
@@ -278,16 +254,9 @@ def _forest(r: Results, row: pd.Series) -> Shown:
     )
 
 
-def dots(
-    r: Results, rows: pd.DataFrame, name: str, caption: str = "", *, alt: str = "", **drawn: Any
-) -> Shown | None:
-    """Comparisons below each other. `drawn`: what `plots.dots` takes besides."""
-    return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
-
-
 def pairs_section(r: Results) -> Shown | None:
     """Every pair of the first comparison of the page, and the means of its blocks."""
-    first, workload, metric = r.parts[0], main_workload(r), main_metric(r)
+    first, workload, metric = r.parts[0], results.main_workload(r), results.main_metric(r)
     each = first.pairs(workload, metric)
     caption = say("pairs", metric=metric_label(metric), because=first.meta["ended_because"])
     rows = r.of(workload, metric, control=False, question=first.study.key)
@@ -297,7 +266,7 @@ def pairs_section(r: Results) -> Shown | None:
 
 def processor_section(r: Results) -> Shown | None:
     """Server CPU per transaction of every run of the first workload."""
-    first, workload, metric = r.parts[0], main_workload(r), PROCESSOR[0]
+    first, workload, metric = r.parts[0], results.main_workload(r), PROCESSOR[0]
     runs = first.judged(workload, metric)
     rows = r.of(workload, metric, False, first.study.key)
     return figure(plots.runs_figure(runs, metric), rows, "cpu", data=runs)
@@ -305,15 +274,15 @@ def processor_section(r: Results) -> Shown | None:
 
 def latency(r: Results) -> Shown | None:
     """Latency quantiles of the first workload, as far as its runs are long enough for them."""
-    workload, threads = main_workload(r), main_threads(r)
+    workload, threads = results.main_workload(r), results.main_threads(r)
     counts = sorted(r.judged(workload, "p95")["threads"].dropna().unique())
     threads = counts[-1] if counts and threads not in counts else threads
-    tail = quantiles(r, workload, threads)
+    tail = results.quantiles(r, workload, threads)
     if tail.empty:
         return remark(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
     first = r.parts[0]  # it is drawn of the first campaign
     drawn = plots.quantiles_figure(tail, baseline=r.study.baseline.name)
-    caption = say("latency", threads=threads, counted=counted(first, workload, threads))
+    caption = say("latency", threads=threads, counted=results.counted(first, workload, threads))
     judged = (r.of(workload, metric, question=first.study.key) for metric in ("p99", "p95"))
     rows = next((rows for rows in judged if len(rows)), r.of(workload, "p95")[:0])
     return figure(drawn, rows, "latency", caption, data=tail)
@@ -321,13 +290,13 @@ def latency(r: Results) -> Shown | None:
 
 def timeline(r: Results) -> Shown | None:
     """Throughput of the first workload in every second."""
-    workload, threads = main_workload(r), main_threads(r)
-    seconds = intervals(r, workload)
-    many = counted(r.parts[0], workload, threads)
+    workload, threads = results.main_workload(r), results.main_threads(r)
+    seconds = results.intervals(r, workload)
+    many = results.counted(r.parts[0], workload, threads)
     caption = say("timeline", threads=threads, counted=many)
     about = say("timeline-alt", threads=threads)
     drawn = plots.timeline(seconds[seconds["threads"] == threads])
-    rows = r.of(workload, main_metric(r))
+    rows = r.of(workload, results.main_metric(r))
     return figure(drawn, rows, "timeline", caption, alt=about, data=seconds)
 
 
@@ -343,7 +312,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     """The answer to a question of the study: its comparisons as a figure with the verdicts in
     words, of `metrics` alone where they are given; where it was not measured, the command that
     would. Of very many comparisons those over all thread counts."""
-    rows = answering(r, question)
+    rows = results.answering(r, question)
     if rows.empty:
         return remark("This question is not measured yet. To measure it:", command(r, question))
     if metrics:
@@ -353,18 +322,18 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     if len(rows) > MANY:
         rows = _over_all(rows)
     rows = rows.sort_values("rate", kind="stable")
-    asks = questions_of(r).get(question, "")
+    asks = results.questions(r).get(question, "")
     name = "-".join([question, *metrics[:1]])
-    return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
+    return figure(plots.dots(rows), rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
 def questions_section(r: Results) -> Shown:
     """All questions of the study, each with its verdicts or the command that measures it."""
-    if not questions_of(r):
+    if not results.questions(r):
         return remark("One campaign of an earlier plan asked all questions at once.")
     rows = []
-    for key, asks in questions_of(r).items():
-        judged = answering(r, key)
+    for key, asks in results.questions(r).items():
+        judged = results.answering(r, key)
         answer = piece("command", command(r, key)) if judged.empty else _verdicts(r, judged)
         rows.append((key, asks, answer))
     frame = pd.DataFrame(rows, columns=["name", "question", "answer"])
@@ -392,11 +361,11 @@ def _verdicts(r: Results, rows: pd.DataFrame) -> str:
     rows = _over_all(_asked_about(r, rows))
     if len(rows) > FEW:
         return piece("badges", _counted(rows), lines=False)
-    several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
+    several = differing(rows, "workload", "arm")
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
-        what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
+        what.append(metric_label(row["metric"], True))
         size = "; ".join((words.limits(row) or words.change(row), *words.doubts(row)))
         parts.append((row["verdict"], words.word(row), f"{', '.join(what)}: {size}"))
     return piece("badges", parts, lines=True)

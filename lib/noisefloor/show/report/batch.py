@@ -32,7 +32,7 @@ from noisefloor.show.report.statement import parts
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import NOT_YET, SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
-from noisefloor.text import amounts
+from noisefloor.text import amounts, upper
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 _TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
@@ -334,7 +334,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, _sentences(facts, "brief"))]
-    waiting = [words.upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
+    waiting = [upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
@@ -360,10 +360,11 @@ def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
         if row["change_pct"] is not None:
             on.setdefault(str(row.get("processor") or ""), []).append(row)
     strips = []
-    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
+    names = words.short_names([*on])
+    for name, rows in on.items():
         each = parts(rows)
         for part in each:
-            named = name * (len(on) > 1), part.at * (len(each) > 1)
+            named = names[name] * (len(on) > 1), part.at * (len(each) > 1)
             strips.append((drawing(part.row, _x), ", ".join(filter(None, named))))
     return {"sentence": sentence, "strips": strips}
 

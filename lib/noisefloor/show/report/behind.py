@@ -2,29 +2,15 @@
 depends on, all comparisons, the settings of the arms, and, folded, proofs and runs."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from noisefloor import studies
-from noisefloor.data.results import (
-    PROCESSOR,
-    THROUGHPUT,
-    Results,
-    baseline_in_units,
-    differences,
-    evidence,
-    headlines,
-    main_workload,
-    skipped,
-    variables,
-    warnings,
-    workloads,
-)
-from noisefloor.data.results import expectation as expectation_of
+from noisefloor.data import results
+from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, Shown, cell, has_value, piece, say
 from noisefloor.show.report import statement, words
@@ -37,75 +23,45 @@ from noisefloor.show.report.pieces import (
     remark,
     verdict_table,
 )
-from noisefloor.show.rows import SHORT, Row, joint, metric_label
+from noisefloor.show.rows import ENDS, Row, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
-from noisefloor.text import amounts
+from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
 
 _SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
-_ENDS = ("change_pct", "lo_pct", "hi_pct")
-_SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are told
-
-
-# -- in words --------------------------------------------------------------------------------------
-
-
-def paragraph(results: Results, text: str) -> Shown:
-    """A paragraph in which every {variable} is replaced by the value that was read back from the servers
-    (if arms differ, by all values): "hashes it {caching_sha2_password_digest_rounds} times". Such a
-    text cannot disagree with its campaign. Raises ReportError for what was not read back."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        read = dict.fromkeys(v[name] for v in variables(results).values() if name in v)
-        if not read:
-            raise words.ReportError(
-                f"{name}: no such variable was read back in {results.folder.name}; no text was made"
-            )
-        return " or ".join(map(_value, read))
-
-    return remark(re.sub(r"\{(\w+)\}", value, text))
-
-
-def _value(text: str) -> str:
-    """A variable's value as a page tells it: 10,000; 1 GiB; ON."""
-    if not re.fullmatch(r"\d+", text):
-        return text
-    unit = next((u for u, size in _SIZES.items() if int(text) and int(text) % size == 0), "")
-    return f"{int(text) // _SIZES[unit]:,} {unit}" if unit else f"{int(text):,}"
 
 
 # -- in units --------------------------------------------------------------------------------------
 
 
-def absolute(results: Results) -> Shown | None:
+def absolute(r: Results) -> Shown | None:
     """What the leading campaign of each question is about, in units: its baseline, and what the
     change makes of it. Those of other questions are folded: never two campaigns in one table."""
-    first, *rest = (_units(results, part) for part in results.parts)
+    first, *rest = (_units(r, part) for part in r.parts)
     rest = [table_ for table_ in rest if table_ is not None]
     more = fold(f"In units: {len(rest)} more question{'s' * (len(rest) > 1)}", *rest)
     return joined_shown(first, more)
 
 
-def _units(results: Results, part: Results) -> Shown | None:
+def _units(r: Results, part: Results) -> Shown | None:
     """The table of one question: a row a metric, thread count and arm. The baseline is that of the
     leading campaign's own pairs, and what the change of all its sittings makes of it is computed from
     both as they are printed."""
-    work, rows = main_workload(part), []
-    judged = results.of(work, control=False, question=part.study.key)
+    work, rows = results.main_workload(part), []
+    judged = r.of(work, control=False, question=part.study.key)
     judged = judged[~judged["joint"]]
     for metric in _LISTS["absolute"]:
         for row in judged[judged["metric"].eq(metric)].to_dict("records"):
-            middle = baseline_in_units(part, row)
-            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
+            middle = results.baseline_in_units(part, row)
+            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in ENDS)
             rows.append(
                 {
                     "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
                     "threads": row["threads"],
                     "arm": row["arm"],
                     row["baseline"]: cell(middle),
-                    "with it": f"{value} ({lo} to {hi})" if has_value(row["lo_pct"]) else value,
+                    "with it": amounts.around(value, lo, hi) if has_value(row["lo_pct"]) else value,
                     "change": words.change(row),
                 }
             )
@@ -113,7 +69,7 @@ def _units(results: Results, part: Results) -> Shown | None:
         return None
     caption = say(
         "absolute",
-        main=words.upper(work),
+        main=upper(work),
         date=words.when(part.meta),
         machine=words.machine(part.meta),
     )
@@ -126,9 +82,9 @@ def _units(results: Results, part: Results) -> Shown | None:
     return html_table(frame, caption, name=name, numbers=numbers)
 
 
-def expectation(results: Results) -> Shown | None:
+def expectation(r: Results) -> Shown | None:
     """What the cipher alone should cost, beside what was measured; None where none was timed."""
-    expected = expectation_of(results)
+    expected = results.expectation(r)
     if expected.empty:
         return None
     row: Any = expected.iloc[-1]
@@ -139,18 +95,18 @@ def expectation(results: Results) -> Shown | None:
     noisy = row["hi_pct"] > 20 * max(most, 0.05)
     more = "cipher-more" if row["lo_pct"] > most else "cipher-noise" if noisy else ""
     more = say(more) if more else ""
-    return Shown(piece("expected", results.study.cipher["name"], share, why, measured, more))
+    return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 
 # -- how it was measured -----------------------------------------------------------------------------
 
 
-def rule(results: Results) -> Shown:
+def rule(r: Results) -> Shown:
     """How a word is given: the margins of the page's metrics, how many words it prints."""
-    judged = results.verdicts[~results.verdicts["control"]]
+    judged = r.verdicts[~r.verdicts["control"]]
     margins: dict[float, list[str]] = {}
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
-        margins.setdefault(margin, []).append(SHORT.get(str(metric), metric_label(str(metric))))
+        margins.setdefault(margin, []).append(metric_label(str(metric), True))
     each = [
         f"{amounts.plus_minus(margin)} for {', '.join(names)}"
         for margin, names in sorted(margins.items())
@@ -160,11 +116,11 @@ def rule(results: Results) -> Shown:
     return remark(say("rule", **facts))
 
 
-def outcome(results: Results) -> Shown:
+def outcome(r: Results) -> Shown:
     """What the leading campaign of each question declared before it measured, what became of it, and
     what the host took meanwhile."""
-    rows = pd.DataFrame([_outcome(part) for part in results.parts])
-    machines = [words.machine(p.meta) for p in results.parts]
+    rows = pd.DataFrame([_outcome(part) for part in r.parts])
+    machines = [words.machine(p.meta) for p in r.parts]
     if len(set(machines)) > 1:
         rows["machine"] = machines
     return html_table(rows, say("outcome"), name="outcome")
@@ -186,12 +142,12 @@ def _outcome(part: Results) -> dict[str, Any]:
     )
     widest = ((hi - lo) / 2).max()
     reached = None if math.isnan(widest) else 100 * math.expm1(widest)
-    width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
-    short = SHORT.get(metric, metric_label(metric))
+    half = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
+    known = [f"{name} {width:.1f} %" for name, width in half.items() if width]
     return {
         "question": part.study.key or part.study.question,
         "measured": measured,
-        "half width": f"{short}: {_listed(width, '.1f', ' %')}",
+        "half width": f"{metric_label(metric, True)}: {', '.join(known) or 'not known'}",
         "minutes": f"{words.minutes(part):.0f}; measuring {meta.get('spent_s', 0) / 60:.3g} of"
         f" {part.study.profile.budget_min:.3g} at most",
         "steal": _steal(part),
@@ -209,64 +165,54 @@ def _steal(part: Results) -> str:
     return ", ".join(f"{arm} {100 * taken[arm]:.1f} %" for arm in arms) or "not known"
 
 
-def _listed(values: Mapping[str, float | None], digits: str, unit: str) -> str:
-    """`expected 2.1 %, reached 2.4 %`: those that are known."""
-    texts = (f"{name} {value:{digits}}{unit}" for name, value in values.items() if value)
-    return ", ".join(texts) or "not known"
-
-
 # -- what it depends on ----------------------------------------------------------------------------
 
 
-def transfers(results: Results, arm: str = "") -> Shown:
+def transfers(r: Results) -> Shown:
     """What the answer was measured on, processor by processor, and in time of the processor: a table
     of words made from the campaigns' numbers."""
-    study, disk = results.study, (results.meta.get("host") or {}).get("disk") or {}
-    rates, pool = results.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
+    study, disk = r.study, (r.meta.get("host") or {}).get("disk") or {}
+    fio = r.meta.get("disk") or {}
+    rates, pool = r.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
     facts = {
-        "threads": _saturation(results),
+        "threads": _saturation(r),
         "cipher": study.cipher["name"] if rates else "",
         "rate": sorted(rates)[len(rates) // 2] / 1e6 if rates else 0,
         "data": f"{study.tables} table{'s' * (study.tables > 1)}",
         "rows": study.profile.rows * study.tables,
         "pool": f" The buffer pool has {pool}B." if pool else "",
         "virtual": disk.get("kind") == "virtual",
-        "disk": _disk(results.meta.get("disk") or {}),
-        "library": results.meta.get("cipher_library") or "of this machine",
-        "flags": ", ".join((results.meta.get("host") or {}).get("flags", ())),
+        "disk": fio.get("skipped") or (say("disk", **fio) if fio else ""),
+        "library": r.meta.get("cipher_library") or "of this machine",
+        "flags": ", ".join((r.meta.get("host") or {}).get("flags", ())),
         "openssl": "; ".join(
             f"{name}: {built['OpenSSL']}"
-            for name, built in results.meta.get("builds", {}).items()
+            for name, built in r.meta.get("builds", {}).items()
             if built.get("OpenSSL")
         ),
         "keyring": study.keyring,
     }
-    leads = headlines(results, arm)
+    leads = results.headlines(r)
     on: dict[str, list[str]] = {}
     for lead in leads:
-        for place, clause in statement.on_each(lead, results):
+        for place, clause in statement.on_each(lead, r):
             on.setdefault(place, []).append(f"{words.cost(lead['metric'])}: {clause}")
     rows = [(f"on {place}", f"{'; '.join(clauses)}.") for place, clauses in on.items()]
     rows += [
         (what, text.format(**facts)) for what, (of, text) in TOLD["transfers"].items() if facts[of]
     ]
-    rows += _prices(results, leads)
+    rows += _prices(r, leads)
     frame = pd.DataFrame(rows, columns=["what", "here"])
     return html_table(frame, "What this was measured on", name="transfers")
 
 
-def _disk(facts: Mapping[str, Any]) -> str:
-    """The result of fio, or why there is none; "" of a campaign without fio."""
-    return facts.get("skipped") or (say("disk", **facts) if facts else "")
-
-
-def _saturation(results: Results) -> str:
+def _saturation(r: Results) -> str:
     """From which thread count on more threads bring hardly more throughput, in words."""
     for rate in THROUGHPUT:
-        rows = results.parts[0].judged(main_workload(results), rate)
+        rows = r.parts[0].judged(results.main_workload(r), rate)
         if rate == "wall" or rows.empty:
             continue
-        rows = rows[rows["arm"] == results.study.baseline.name]
+        rows = rows[rows["arm"] == r.study.baseline.name]
         middle = rows.groupby("threads")["value"].median()
         full = [str(t) for t in middle.index[middle >= _SATURATED * middle.max()]]
         if len(full) > 1:
@@ -275,14 +221,14 @@ def _saturation(results: Results) -> str:
     return ""
 
 
-def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
+def _prices(r: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
     """What the change costs in time of the processor, on each that it was measured on, and how to
     make one's own percentage of it."""
     lead = next((x for x in leads if x["metric"] in TOLD["prices"]), None)
     prices: list[tuple[str, str]] = []
-    placed = [] if lead is None else words.placed(lead, results)
+    placed = [] if lead is None else words.placed(lead, r)
     for row in (x for _, rows in placed for x in rows):
-        campaigns = words.campaigns_behind(row, results)
+        campaigns = words.campaigns_behind(row, r)
         if not campaigns or not has_value(row["lo_pct"]):
             continue
         base = campaigns[-1].judged(row["workload"], row["metric"])
@@ -290,7 +236,7 @@ def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
         base = base if joint(row) else base[base["threads"].eq(row["threads"])]
         each, scale, unit = TOLD["prices"][row["metric"]]
         whole = scale * base["value"].median()
-        ends = (f"{whole * row[c] / 100:.3g}" for c in _ENDS)
+        ends = (f"{whole * row[c] / 100:.3g}" for c in ENDS)
         more, least, most = (f"{'+' * (float(x) > 0)}{cell(float(x))}" for x in ends)
         facts = {"arm": row["arm"], "each": each, "unit": unit, "more": more, "least": least}
         facts |= {"most": most, "whole": cell(float(f"{whole:.3g}")), "place": row["processor"]}
@@ -304,10 +250,10 @@ def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
 # -- all of it ----------------------------------------------------------------------------------------
 
 
-def comparisons(results: Results) -> Shown | None:
+def comparisons(r: Results) -> Shown | None:
     """The verdict table: throughput, processor time and what decides; the rest folded."""
-    deciding = {m for w in results.study.workloads for m in w.deciding}
-    verdicts = results.verdicts
+    deciding = {m for w in r.study.workloads for m in w.deciding}
+    verdicts = r.verdicts
     main = {*PROCESSOR, *THROUGHPUT, *_LISTS["leading"]}
     first = verdicts["metric"].isin(deciding | main) & verdicts["lo_pct"].notna()
     rest, more = verdicts[~first], None
@@ -319,14 +265,14 @@ def comparisons(results: Results) -> Shown | None:
     return joined_shown(verdict_table(verdicts[first], "The verdict table"), more)
 
 
-def settings(results: Results) -> Shown | None:
+def settings(r: Results) -> Shown | None:
     """The variables that matter and those that were asked for, as read back from the running
     servers: a column an arm. None where nothing was read back."""
-    by_arm = {arm: values for p in results.parts for arm, values in variables(p).items()}
+    by_arm = {arm: values for p in r.parts for arm, values in results.variables(p).items()}
     if not by_arm:
         return None
-    every = results.study.compared
-    wanted = {*_LISTS["settings"], *results.study.settings}
+    every = r.study.compared
+    wanted = {*_LISTS["settings"], *r.study.settings}
     wanted |= {k for a in every for k in (*a.switch, *a.settings)}
     names = sorted(wanted & set().union(*by_arm.values()))
     frame = pd.DataFrame(
@@ -336,10 +282,10 @@ def settings(results: Results) -> Shown | None:
     return html_table(frame, "Settings in force, read back from the servers", name="settings")
 
 
-def _configured(results: Results) -> Shown:
+def _configured(r: Results) -> Shown:
     """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
     runs, or for another question."""
-    blocks, every = [], [work for part in results.parts for work in part.study.workloads]
+    blocks, every = [], [work for part in r.parts for work in part.study.workloads]
     under: dict[str, list[str]] = {}  # what is set -> the workloads that it is set for
     for work in every:
         for k, v in work.settings.items():
@@ -348,15 +294,15 @@ def _configured(results: Results) -> Shown:
         f"# {line}" if len(names) == len(every) else f"# {', '.join(dict.fromkeys(names))}: {line}"
         for line, names in under.items()
     ]
-    for arm in results.study.compared:
-        options = dict(results.study.settings) | dict(arm.settings)
+    for arm in r.study.compared:
+        options = dict(r.study.settings) | dict(arm.settings)
         lines = [f"{k} = {v}" for k, v in options.items()]
         lines += [f"# {k}={v} in the environment" for k, v in arm.environment.items()]
         lines += [f"# SET GLOBAL {k} = {v};" for k, v in arm.switch.items()]
         lines += sets
         lines += dict.fromkeys(
             f"# {part.study.key}: {k} = {v}"
-            for part in results.parts
+            for part in r.parts
             for k, v in part.study.settings.items()
             if options.get(k) != v and k not in arm.settings
         )
@@ -364,10 +310,10 @@ def _configured(results: Results) -> Shown:
     return Shown(piece("blocks", blocks))
 
 
-def _again(results: Results) -> Shown:
+def _again(r: Results) -> Shown:
     """The command that measures the page's first question again, with its versions and its seed."""
-    study, meta = results.parts[0].study, results.meta
-    line = command(results, study.key)
+    study, meta = r.parts[0].study, r.meta
+    line = command(r, study.key)
     seeded = study.name in studies.STUDIES or "commands" in meta.get("parameters", {})
     line += f" --seed {meta['seed']}" if seeded else ""
     versions = sorted({e["label"] for e in meta.get("engines", {}).values()})
@@ -382,27 +328,26 @@ def _folded(title: str, frame: pd.DataFrame, name: str) -> Shown | None:
     return fold(title, html_table(frame, title, name=name))
 
 
-def _of_servers(results: Results) -> list[Shown | None]:
-    """What the servers of a page were given, and what they showed."""
-    return [
-        fold("my.cnf of each arm", _configured(results)),
-        fold("Settings of each arm", settings(results)),
-        _folded("Every variable that differs between the arms", differences(results), "variables"),
-        _folded("Proof that each arm was what it is called", evidence(results), "proofs"),
-    ]
-
-
-def details(results: Results) -> Shown | None:
+def details(r: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
-    warned, left = len(warnings(results)), len(skipped(results))
+    doubts = (
+        ("Left out on this machine", results.skipped(r), "left-out"),
+        ("Warnings", results.warnings(r), "warnings"),
+    )
+    shown = [_folded(f"{title} ({len(of)})", of, name) for title, of, name in doubts if len(of)]
+    if r.meta.get("engine"):
+        shown += [
+            fold("my.cnf of each arm", _configured(r)),
+            fold("Settings of each arm", settings(r)),
+            _folded(
+                "Every variable that differs between the arms", results.differences(r), "variables"
+            ),
+            _folded("Proof that each arm was what it is called", results.evidence(r), "proofs"),
+        ]
     return joined_shown(
-        _folded(f"Left out on this machine ({left})", skipped(results), "left-out")
-        if left
-        else None,
-        _folded(f"Warnings ({warned})", warnings(results), "warnings") if warned else None,
-        *(_of_servers(results) if results.meta.get("engine") else ()),
-        _folded("What was measured, and why", workloads(results), "workloads"),
-        _folded(f"Every run ({len(results.runs)})", results.runs, "runs"),
-        _again(results),
-        provenance(results),
+        *shown,
+        _folded("What was measured, and why", results.workloads(r), "workloads"),
+        _folded(f"Every run ({len(r.runs)})", r.runs, "runs"),
+        _again(r),
+        provenance(r),
     )

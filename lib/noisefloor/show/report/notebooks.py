@@ -51,6 +51,6 @@ def method(source: Path) -> str:
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
 
 
-def refused(words: object) -> ReportError:
-    """What is wrong with a request, before anything ran."""
-    return ReportError(f"{words}; nothing was run", 2)
+def refused(words: object, undone: str = "run") -> ReportError:
+    """What is wrong with a request, before anything was done. `undone`: what that would have been."""
+    return ReportError(f"{words}; nothing was {undone}", 2)

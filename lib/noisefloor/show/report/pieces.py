@@ -28,13 +28,12 @@ from noisefloor.show.markup import (
     text_of_html,
 )
 from noisefloor.show.plots.canvas import mirror
-from noisefloor.show.report import statement, units, words
-from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
-from noisefloor.text import amounts, sheet
+from noisefloor.show.report import statement, words
+from noisefloor.show.rows import ENDS, Row, differing, is_control, joint, metric_label
+from noisefloor.text import amounts, sheet, upper
 from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
-_SIZES = ("change_pct", "lo_pct", "hi_pct")
 _IN_HEADLINES = (
     Why.SO_FAR,
     Why.RANGE,
@@ -46,23 +45,13 @@ _LONG = 40  # rows of a table above which it scrolls in a box of its own
 _MOST = 100  # rows of a table that a page shows
 
 
-def badge(verdict: str) -> str:
-    """The verdict as a coloured word with its sign, never the colour alone."""
-    return piece("badge", verdict)
-
-
 # -- one comparison as a drawing -------------------------------------------------------------------
-
-
-def _numbers(row: Row) -> list[float]:
-    """Change and both ends of its interval; NaN for what is not known."""
-    return [float(row[c]) if has_value(row.get(c)) else math.nan for c in _SIZES]
 
 
 def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
     """A comparison in words, and the places of what is drawn of it: `x` gives the place of a change
     on the scale."""
-    middle, lo, hi = _numbers(row)
+    middle, lo, hi = (float(row[c]) if has_value(row.get(c)) else math.nan for c in ENDS)
     ends = [x(mirror(row["margin_pct"])), x(row["margin_pct"])]
     return {
         "verdict": row["verdict"],
@@ -95,9 +84,9 @@ def verdict_box(
     above = {why for row in rows for why in words.doubts(row)}  # they are in the headlines
     notes: dict[str, list[str]] = {}
     for row in rows:
-        for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
+        for note in without(row.get("warnings", ()), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    verdict, change = (row["verdict"] for row in rows), (units.change_in_units(x, r) for x in rows)
+    verdict, change = (row["verdict"] for row in rows), (words.change_in_units(x, r) for x in rows)
     leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
     do, measured = "", words.where(campaign)
     if rows:  # a first workload that was saturated has none
@@ -184,7 +173,7 @@ _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Arm", "", "arm", lambda row: row["arm"]),
     ("Processor", "", "processor", lambda row: row["processor"]),
     ("Threads", "nf-r", "threads", lambda row: "all" if joint(row) else cell(row["threads"])),
-    ("Verdict", "", "", lambda row: badge(row["verdict"])),
+    ("Verdict", "", "", lambda row: piece("badge", row["verdict"])),
     ("Change", "nf-r", "", words.change),
     ("Interval", "nf-i", "", words.interval_text),
     ("Boots", "nf-r", "sittings", _sittings),
@@ -201,13 +190,15 @@ def verdict_table(
     """The verdict table for reading: a group a question, workload and metric, one row a comparison
     and processor, the verdict as a word, all numbers, and what a row that cannot tell knows."""
     ordered, several = _in_groups(verdicts), _several(verdicts)
+    columns = [(head, kind, show) for head, kind, of, show in _COLUMNS if of in ("", *several)]
     groups = []
     for heading, group in ordered:
-        rows = zip(group.to_dict("records"), is_control(group), strict=True)
-        groups.append(
-            (heading, [(again, _cells(row, several), _known(row)) for row, again in rows])
-        )
-    heads = [(head, kind) for head, kind, there, _ in _COLUMNS if there in ("", *several)]
+        rows = []
+        for row, again in zip(group.to_dict("records"), is_control(group), strict=True):
+            cells = [(kind, show(row)) for _, kind, show in columns]
+            rows.append((again, cells, _known(row)))
+        groups.append((heading, rows))
+    heads = [(head, kind) for head, kind, _ in columns]
     if "sittings" in several:
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['verdicts']}"
     whole = pd.concat([group for _, group in ordered]) if ordered else verdicts
@@ -217,30 +208,20 @@ def verdict_table(
 
 def _several(verdicts: pd.DataFrame) -> list[str]:
     """Which columns tell rows apart; sittings where they are known, else how many runs."""
-    names = [c for c in ("arm", "processor") if c in verdicts]
-    names = [c for c in names if verdicts[c].astype(str).nunique() > 1]
+    names = differing(verdicts, "arm", "processor")
     names += ["threads"] if not verdicts["threads"].eq(0).fillna(False).all() else []
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
     return [*names, "sittings" if there else "n"]
 
 
-def _cells(row: Row, several: Sequence[str]) -> list[tuple[str, str]]:
-    return [(kind, show(row)) for _, kind, there, show in _COLUMNS if there in ("", *several)]
-
-
 def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """[(heading, rows)]: a group a question, workload and metric, in the order of the questions, the
     same comparison on several processors below each other."""
-    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
-    frame = in_order(verdicts) if works else verdicts
+    frame = in_order(verdicts) if differing(verdicts, "workload") else verdicts
     if "processor" in frame:
-        on = list(frame["processor"].unique())
-        frame = frame.assign(
-            processor=frame["processor"].map(dict(zip(on, words.short_names(on), strict=True)))
-        )
-    names = [
-        c for c in ("question", "workload") if c in frame and frame[c].astype(str).nunique() > 1
-    ]
+        short = words.short_names(list(frame["processor"].unique()))
+        frame = frame.assign(processor=frame["processor"].map(short))
+    names = differing(frame, "question", "workload")
     first = (
         {q: n for n, q in enumerate(verdicts["question"].unique())} if "question" in names else {}
     )
@@ -258,7 +239,7 @@ def _known(row: Row) -> str:
     """All that is known of a row beside its numbers."""
     ranged = f"range of {row['sittings']} boots" if row.get("ranged") else ""
     clauses = [ranged, *words.doubts(row), words.limits(row), words.settle_clause(row)]
-    return words.upper("; ".join(filter(None, clauses)))
+    return upper("; ".join(filter(None, clauses)))
 
 
 # -- pieces of several ------------------------------------------------------------------------------
@@ -324,15 +305,6 @@ def records(verdicts: pd.DataFrame) -> list[dict[Any, Any]]:
     return cells.where(cells.notna(), None).to_dict("records")
 
 
-def like(facts: Mapping[str, Any], main: Mapping[str, Any], *columns: str) -> pd.DataFrame:
-    """The comparisons in a page's stored `facts` that have the values of `main` in these columns."""
-    rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
-    for column in columns:
-        if column in rows:
-            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
-    return rows
-
-
 def save(
     verdicts: pd.DataFrame,
     study: str,
@@ -342,7 +314,6 @@ def save(
     title: str = "",
     headline: str = "",
     advice: str = "",
-    also: Iterable[Row] = (),
     campaigns: Mapping[str, str] | None = None,
     raw: Iterable[Path] = (),
     r: results.Results | None = None,
@@ -350,9 +321,9 @@ def save(
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
     campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`, `advice`:
-    the page's own sentences, if it is about more; `also`: further rows for the findings; `r`: the
-    results that the rows are from. A lead has its other thread counts (`counts`, if there is no joint
-    row) and the same comparison on other processors (`others`).
+    the page's own sentences, if it is about more; `r`: the results that the rows are from. A lead has
+    its other thread counts (`counts`, if there is no joint row) and the same comparison on other
+    processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
@@ -367,7 +338,6 @@ def save(
         campaigns = {"campaign": ", ".join(names)} if set(names) <= {*paths.campaigns()} else {}
     folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
     rows = words.leading(verdicts, primary) if len(verdicts) else []
-    main = {row["workload"] for row in rows}
     leads = [_lead(row, r) for row in rows]
     headlines = [headline] if headline else [statement.headline_of(row, r) for row in rows]
     facts = {
@@ -389,13 +359,7 @@ def save(
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "brief": headlines if headline else _brief(rows, r),
-        "units": [] if headline else [units.change_in_units(row, r) for row in rows],
-        "also": [
-            statement.headline_of(row, r)
-            if row["workload"] in main
-            else f"{words.upper(row['workload'])}: {statement.headline_of(row, r)}"
-            for row in also
-        ],
+        "units": [] if headline else [words.change_in_units(row, r) for row in rows],
         "primary": leads[0] if leads else None,
         "leads": leads,
         "comparisons": records(verdicts),

@@ -53,7 +53,7 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
         )
         places.append((str(rows[0].get("processor") or ""), ", ".join(clauses)))
     names = words.short_names([name for name, _ in places])
-    return [(name, clauses) for name, (_, clauses) in zip(names, places, strict=True)]
+    return [(names[name], clauses) for name, clauses in places]
 
 
 def extremes(row: Row, r: Results) -> tuple[float, str]:
@@ -119,7 +119,8 @@ def brief(r: Results, page: str) -> list[str]:
         lines = [headline_of(row, r, brief=True) for row in leads]
     lines = lines or words.findings(r.verdicts)[:1]
     sittings, asked = int(first["sittings"]), int(first["asked"])
-    where = f"boot{'s' * (asked > 1)} on {words.short_names([first['processor']])[0]}"
+    (processor,) = words.short_names([first["processor"]]).values()
+    where = f"boot{'s' * (asked > 1)} on {processor}"
     lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
     lines.append(_next_step(r, sittings < asked))
     if page:

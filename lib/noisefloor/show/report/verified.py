@@ -14,7 +14,7 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.show.markup import csv_data, text_of_html
-from noisefloor.show.report.notebooks import method, notebook
+from noisefloor.show.report.notebooks import method, notebook, refused
 from noisefloor.show.report.pages import render
 from noisefloor.show.report.words import ReportError
 
@@ -34,11 +34,8 @@ def pages(*given: Path | str) -> list[Path]:
     chosen = dict.fromkeys(p for every in here.values() for p in every if p.name != "index.html")
     wrong = next((path for path, every in here.items() if not every), None)
     if wrong or not chosen:
-        raise ReportError(
-            f"{wrong or given[-1]} is no page and no folder with a page, such as "
-            "reports/published/STUDY; nothing was verified",
-            2,
-        )
+        named = f"{wrong or given[-1]} is no page and no folder with a page"
+        raise refused(f"{named}, such as reports/published/STUDY", "verified")
     for page in chosen:
         _made(page)
     return list(chosen)
@@ -108,11 +105,8 @@ def _made(page: Path) -> dict[str, Any]:
     method."""
     meta = re.search(r'<meta name="noisefloor" content="([^"]*)">', page.read_text())
     if not meta:
-        raise ReportError(
-            f"{page} is no page of Noisefloor: it does not say how it was made; nothing was "
-            "verified",
-            2,
-        )
+        words = f"{page} is no page of Noisefloor: it does not say how it was made"
+        raise refused(words, "verified")
     made = json.loads(html.unescape(meta[1]))
     names = [name for text in made["campaigns"].values() for name in results.names(text)]
     return made | {"campaigns": names}

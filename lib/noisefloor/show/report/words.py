@@ -11,12 +11,13 @@ import pandas as pd
 
 from noisefloor import schedule
 from noisefloor.data import design, question
-from noisefloor.data.results import SHORT
-from noisefloor.show.markup import TOLD, has_value, verdict_kind
+from noisefloor.data.results import SHORT, baseline_in_units
+from noisefloor.model import METRICS
+from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
     Row,
-    as_list,
     counted,
+    differing,
     is_control,
     is_joint,
     joint,
@@ -24,8 +25,8 @@ from noisefloor.show.rows import (
     offered,
     threads_label,
 )
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
-from noisefloor.text import amounts
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
+from noisefloor.text import Refusal, amounts, upper
 from noisefloor.text.reasons import Reason, Why
 
 if TYPE_CHECKING:
@@ -35,18 +36,14 @@ Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
+_IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "tps", "p99")
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
 
 
-class ReportError(Exception):
+class ReportError(Refusal):
     """A page that cannot be made. One sentence; `code` 2 for a wrong request, else 1."""
 
-    def __init__(self, sentence: str, code: int = 1):
-        super().__init__(sentence)
-        self.code = code
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.code)
+    code = 1
 
 
 # -- one comparison --------------------------------------------------------------------------------
@@ -57,15 +54,11 @@ def sentence(row: Row) -> str:
     it."""
     verdict = row["verdict"]
     size = amounts.change(row["change_pct"], row["metric"], known=verdict)
-    answer = f"{verdict}, {size} ({interval_text(row)})"
+    answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
     if verdict == NOT_YET:
-        answer = f"{change(row)} ({inside(row)})"
-    return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
-
-
-def _about(row: Row) -> str:
-    """`Transactions per second at 16 threads`."""
-    return f"{metric_label(row['metric'])} {_place(row)}".strip()
+        answer = amounts.around(change(row), inside(row))
+    about = f"{metric_label(row['metric'])} {_place(row)}".strip()
+    return sentences((f"{about}: {answer}", *doubts(row), settle_clause(row)))
 
 
 def _place(row: Row) -> str:
@@ -78,11 +71,6 @@ def sentences(parts: Iterable[str]) -> str:
     return " ".join(f"{upper(part)}." for part in parts if part)
 
 
-def upper(text: str) -> str:
-    """The text with a capital letter first."""
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def change(row: Row) -> str:
     """A row's change alone: `+14.0 %`, `8.4 times slower`."""
     return amounts.change(row["change_pct"], row["metric"])
@@ -90,7 +78,7 @@ def change(row: Row) -> str:
 
 def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
-    return f"{change(row)} ({interval_text(row)})"
+    return amounts.around(change(row), interval_text(row))
 
 
 def interval_text(row: Row) -> str:
@@ -153,13 +141,31 @@ def limits(row: Row) -> str:
     return either(row) if lo <= 0 <= hi else amounts.bounds(lo, hi, metric)
 
 
+def change_in_units(row: Row, r: "Results | None") -> str:
+    """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
+    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for thread
+    counts together, and for metrics that are given in percent alone."""
+    behind = campaigns_behind(row, r)
+    alone = len(placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
+    if not behind or not alone or row["metric"] not in _IN_UNITS:
+        return ""
+    middle = baseline_in_units(behind[-1], row)
+    if math.isnan(middle):
+        return ""
+    unit = METRICS[row["metric"]].shown_unit
+    if undecided(row):
+        return f"Baseline: {cell(middle)} {unit}"
+    after = middle * amounts.as_written(row["change_pct"], row["metric"])
+    return f"{cell(middle)} → {cell(after)} {unit}"
+
+
 def either(row: Row) -> str:
     """The ends of an interval that holds zero: `between 1.3 % faster and 4.1 % slower`, the better end
     first."""
     lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
     larger, smaller = amounts.words(metric)
     ends = [(lo, smaller), (hi, larger)]
-    if verdict_kind(smaller) == "worse":
+    if kind(smaller) == "worse":
         ends.reverse()
     sizes = [(amounts.size(end, metric), name) for end, name in ends]
     none = amounts.size(0)
@@ -172,7 +178,7 @@ def doubts(row: Row) -> list[str]:
     would give one; and what it would be if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     unsaid = row["verdict"] == CANNOT_TELL and (not has_value(lo) or lo > 0 or hi < 0)
-    clauses = as_list(row.get("warnings"))[:1] if unsaid else []
+    clauses = list(row.get("warnings", ()))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
         clauses.append(f"{again} ({ends}) if the server was restarted between the runs")
@@ -190,9 +196,9 @@ def union(part: Sequence[Row]) -> dict[Any, Any]:
     }
 
 
-def _counted(row: Row, column: str = "n_arm") -> str:
-    """`1,200 pairs`, `1 run an arm`: what `n_arm` or `runs_needed` of a row counts."""
-    n = int(row[column])
+def _counted(row: Row) -> str:
+    """`1,200 pairs`, `1 run an arm`: what `n_arm` of a row counts."""
+    n = int(row["n_arm"])
     return f"{n:,} {unit(row, n)}"
 
 
@@ -305,7 +311,7 @@ def finding(verdicts: pd.DataFrame) -> str:
         where = f" {place}" if place else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
-        turn = rows["verdict"].map(lambda verdict: KINDS.index(verdict_kind(verdict)))
+        turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
         for name in dict.fromkeys(names.loc[turn.sort_values(kind="stable").index]):
             chosen = rows[names.eq(name)]
             if len(chosen) > max(FEW, len(rows) / 2):
@@ -353,8 +359,7 @@ def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
     """What tells each of the rows from the others `among` all: workload, arm and processor, where
     there are several, and whether it is the control."""
     arms = among[~is_control(among)]
-    differ = [c for c in ("workload", "arm", "processor") if c in arms]
-    differ = [c for c in differ if arms[c].astype(str).nunique() > 1]
+    differ = differing(arms, "workload", "arm", "processor")
     rates, names = _at_rates(among), []
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
         values = row | {"workload": counts(row)} if rates else row
@@ -379,7 +384,7 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     on = v["processor"] if "processor" in v else v["arm"].str[:0]
     names = [*dict.fromkeys([row.get("processor", ""), *on])]
     places: list[tuple[str, list[Row]]] = []
-    for name, short in zip(names, short_names(names), strict=True):
+    for name, short in short_names(names).items():
         rows = v[on.eq(name)]
         each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
         counts: list[Any] = [[*each["threads"]]] * len(whole)
@@ -389,8 +394,8 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     return places
 
 
-def short_names(processors: Sequence[str]) -> list[str]:
-    """Processors as a sentence names them, with their model only where several have the same name:
+def short_names(processors: Sequence[str]) -> dict[str, str]:
+    """{processor: as a sentence names it}, with its model only where several have the same name:
     `AMD EPYC`, `AMD EPYC (family 23, model 1, stepping 2)`."""
     parts = [_MODEL.match(name) for name in processors]
     bare = [part["name"] if part else name for part, name in zip(parts, processors, strict=True)]
@@ -398,10 +403,10 @@ def short_names(processors: Sequence[str]) -> list[str]:
         _MODEL.sub(r"\g<name> (family \2, model \3, stepping \4)", name) for name in processors
     ]
     names = zip(bare, whole, processors, strict=True)
-    return [
-        b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
+    return {
+        p: b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
         for b, w, p in names
-    ]
+    }
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
