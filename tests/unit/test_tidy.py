@@ -149,7 +149,7 @@ def test_a_run_too_short_for_a_percentile_has_none(runs):
 
 
 def test_what_the_disk_counted_is_known_where_it_was_read(runs):
-    n = tidy.sysbench(runs[0])["transactions"]
+    n = tidy.Run(runs[0]).sysbench["transactions"]
     assert "disk_bytes_per_transaction" not in tidy.metrics(FACTS, runs[0])
     found = tidy.metrics(FACTS | {"disk_written_B": 4096 * n}, runs[0])
     assert found["disk_bytes_per_transaction"] == 4096
