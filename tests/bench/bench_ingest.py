@@ -63,9 +63,9 @@ RIVALS = {
 def ingest(quick: bool) -> Item:
     """3,000 files to rows, histograms, summary and labels in Parquet, against RIVALS."""
     n = FILES // 10 if quick else FILES
-    missing = {name: r for name, r in RIVALS.items() if not importlib.util.find_spec(r.library)}
-    rivals = {name: rival for name, rival in RIVALS.items() if name not in missing}
-    texts = [f"{name}: not measured, {r.library} is not installed." for name, r in missing.items()]
+    absent = missing()
+    rivals = {name: rival for name, rival in RIVALS.items() if name not in absent}
+    texts = list(absent.values())
     with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as home:
         tree, out = Path(home, "tree"), Path(home, "ours")
         size = archive.tree(tree, n, jobs=2)
@@ -89,6 +89,15 @@ def ingest(quick: bool) -> Item:
     )
     figures = [against(n, name, rival, rounds) for name, rival in rivals.items()]
     return Item(figures, " ".join([ours, *texts]))
+
+
+def missing() -> dict[str, str]:
+    """{name: a sentence} of the rivals whose library is not installed."""
+    return {
+        name: f"{name}: not measured, the library {rival.library} is not installed."
+        for name, rival in RIVALS.items()
+        if importlib.util.find_spec(rival.library) is None
+    }
 
 
 def against(n: int, name: str, rival: Rival, rounds: list[dict]) -> Figure:
