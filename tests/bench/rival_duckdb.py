@@ -1,6 +1,6 @@
 """The tables of `noisefloor ingest` by DuckDB: `read_csv` for lines, `regexp_extract` for numbers.
 
-    python tests/bench/rival_duckdb.py TREE OUT
+python tests/bench/rival_duckdb.py TREE OUT
 """
 
 import sys

@@ -1,6 +1,6 @@
 """The tables of `noisefloor ingest` by a parser as one would write it by hand, on all cores.
 
-    python tests/bench/rival_hand.py TREE OUT [--checked]
+python tests/bench/rival_hand.py TREE OUT [--checked]
 """
 
 import os

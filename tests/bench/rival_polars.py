@@ -1,6 +1,6 @@
 """The tables of `noisefloor ingest` by polars.
 
-    python tests/bench/rival_polars.py TREE OUT
+python tests/bench/rival_polars.py TREE OUT
 """
 
 import sys

@@ -37,19 +37,11 @@ def written(tree, tmp_path):
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_writes_the_same_tables(name, tree, expected, tmp_path):
-    pytest.importorskip(RIVALS[name].library)
     assert {table: len(rows) for table, rows in expected.items()} == {
         "intervals": 200, "histograms": len(expected["histograms"]), "summary": 80, "labels": 10,
     }  # fmt: skip
     assert bench_ingest.by_rival(RIVALS[name], tree, tmp_path / "out") > 0
     assert bench_ingest.difference(expected, tmp_path / "out") == ""
-
-
-def test_a_rival_that_is_not_installed_is_said_so(monkeypatch):
-    assert set(bench_ingest.missing()) <= {"polars"}, "all others are in an extra"
-    monkeypatch.setitem(RIVALS, "polars", RIVALS["polars"]._replace(library="no_such_library"))
-    said = "polars: not measured, the library no_such_library is not installed."
-    assert bench_ingest.missing() == {"polars": said}
 
 
 def test_a_rival_that_is_wrong_is_said_so(expected, written):
