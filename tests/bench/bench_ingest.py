@@ -1,12 +1,8 @@
-"""Ingest of generated archives: against one line by awk, against a parser as one would write it by
-hand, and how time and memory grow with files and workers.
-
-    python tests/bench/bench_ingest.py FOLDER     the parser by hand
-"""
+"""Ingest of generated archives: against others that make the same tables, and how time and memory
+grow with files and workers."""
 
 import contextlib
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -15,119 +11,130 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import psutil
 
 import archive
 from bench_rounds import Figure, Item, interleaved, middle, ratios, say, seconds
-from noisefloor.data.ingest import manifest, opened
+from noisefloor.data.ingest import frame
+from rival_forms import BUCKET, METRICS, PATH, ROW, names
 
 NOISEFLOOR = str(Path(sys.executable).parent / "noisefloor")
 FILES = 3000
 SIZES = (1_000, 10_000, 100_000)
 LOOK_S = 0.1  # between two looks at the memory
-FAST, SLOW = 5, 10  # times mawk at the most, times the parser by hand at the least
 LIMIT_S, AGAIN_S, LIMIT_B = 60, 3, 10**9
 MILLION, HOSTS, CORES = 1_000_000, 10, 2  # on paper
-
-
-# -- the parser by hand ----------------------------------------------------------------------------
-
-_N = r"([0-9.]+)"
-_ROW = re.compile(
-    rf"\[ {_N}s \] thds: {_N} tps: {_N} qps: {_N} \(r/w/o: {_N}/{_N}/{_N}\) "
-    rf"lat \(ms,99%\): {_N} err/s: {_N} reconn/s: {_N}"
-)
-_BUCKET = re.compile(rf"\s*{_N} \|\**\s+(\d+)$")
-_LABEL = re.compile(rf"\s+([a-z0-9 ()/]+):\s+{_N}")
-_COLUMNS = ["file", "t_s", "threads", "tps", "qps", "reads", "writes", "other", "latency_ms"]
-_COLUMNS += ["errors", "reconnects"]
-
-
-def by_hand(folder: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """(rows, histogram, summary) of every text, line by line; nothing is checked."""
-    rows, buckets, summary = [], [], []
-    for file in sorted(Path(folder).rglob("*.txt")):
-        name = str(file)
-        with open(file) as text:
-            for line in text:
-                if found := _ROW.match(line):
-                    rows.append((name, *map(float, found.groups())))
-                elif found := _BUCKET.match(line):
-                    buckets.append((name, float(found[1]), int(found[2])))
-                elif found := _LABEL.match(line):
-                    summary.append((name, found[1], float(found[2])))
-    return (
-        pd.DataFrame(rows, columns=_COLUMNS),
-        pd.DataFrame(buckets, columns=["file", "value_ms", "count"]),
-        pd.DataFrame(summary, columns=["file", "label", "value"]),
-    )
 
 
 # -- against others --------------------------------------------------------------------------------
 
 
+class Rival(NamedTuple):
+    """Others that make the same tables: the script and its options, whether it checks what it reads,
+    and why it is not taken even where it is faster."""
+
+    argv: tuple[str, ...]
+    checks: bool
+    but: str
+
+
+RIVALS = {
+    "a parser by hand, checked": Rival(
+        ("rival_hand.py", "--checked"), True,
+        "it knows one form of one tool, and ends at the first file that is wrong",
+    ),
+    "a parser by hand, unchecked": Rival(
+        ("rival_hand.py",), False, "it takes a file that is cut off for a whole one",
+    ),
+    "DuckDB, `read_csv` and `regexp_extract`": Rival(
+        ("rival_duckdb.py",), False, "it takes a file that is cut off for a whole one",
+    ),
+    "polars": Rival(
+        ("rival_polars.py",), False, "it takes a file that is cut off for a whole one",
+    ),
+}  # fmt: skip
+
+
 def ingest(quick: bool) -> Item:
-    """3,000 files: everything to Parquet against one line by mawk, and against `by_hand`."""
+    """3,000 files to rows, histograms, summary and labels in Parquet, against RIVALS."""
     n = FILES // 10 if quick else FILES
+    texts = []
     with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as home:
-        tree = Path(home, "tree")
+        tree, out = Path(home, "tree"), Path(home, "ours")
         size = archive.tree(tree, n, jobs=2)
         say(f"ingest: {n} files, {size / 1e6:.0f} MB")
-        awk = "mawk" if shutil.which("mawk") else "awk"
-        line = [awk, "/transactions:/ {print FILENAME, $3}"]
-        hand = [sys.executable, __file__, str(tree)]
-        tasks = {
-            "ingest": partial(fresh, tree, Path(home, "out")),
-            awk: partial(seconds, ["find", str(tree), "-type", "f", "-exec", *line, "{}", "+"]),
-            "by hand": partial(seconds, hand),
-            "one file": partial(fresh, one(tree, Path(home, "one")), Path(home, "out of one")),
-        }
+        places = {name: Path(home, "".join(rival.argv)) for name, rival in RIVALS.items()}
+        tasks = {"ingest": partial(fresh, tree, out)}
+        for name, rival in RIVALS.items():
+            tasks[name] = partial(by_rival, rival, tree, places[name])
         for task in tasks.values():
             task()  # the files are in memory from here on
         rounds = interleaved(2 if quick else 5, tasks, "ingest")
-        same(tree, Path(home, "out"))
+        expected = tables(out)
+        for name, place in places.items():
+            if wrong := difference(expected, place):
+                texts.append(f"**{name} does not write the same**: {wrong}.")
     took = {name: middle(rounds, name) for name in tasks}
     rate = f"{n / took['ingest']:,.0f} files/s, {size / took['ingest'] / 1e6:,.0f} MB/s"
-    line_by_awk, by_hand_ = ratios(rounds, "ingest", awk), ratios(rounds, "by hand", "ingest")
-    return Item(
-        [
-            Figure(
-                f"{n:,} files, everything to Parquet, against one line of each by {awk}",
-                line_by_awk, f"at most {FAST}", statistics.median(line_by_awk) <= FAST,
-                f"{took['ingest']:.2f} s ({rate}, {os.cpu_count()} processes), {took['one file']:.2f} "
-                f"s for a single file; {awk} {took[awk]:.2f} s",
-            ),
-            Figure(
-                "a line-by-line parser into pandas against it (times faster)", by_hand_,
-                f"at least {SLOW}", statistics.median(by_hand_) >= SLOW,
-                f"{took['by hand']:.1f} s, one process, nothing checked",
-            ),
-        ]
-    )  # fmt: skip
+    ours = (
+        f"Ours takes {took['ingest']:.2f} s ({rate}). All write rows, histograms, summary and labels "
+        f"to Parquet, on {os.cpu_count()} cores; what they wrote is compared row by row."
+    )
+    figures = [against(n, name, rival, rounds) for name, rival in RIVALS.items()]
+    return Item(figures, " ".join([ours, *texts]))
 
 
-def one(tree: Path, folder: Path) -> Path:
-    """A tree of one file: what a command takes to start and to end."""
-    folder.mkdir()
-    shutil.copy(next(tree.rglob("*.txt")), folder)
-    return folder
+def against(n: int, name: str, rival: Rival, rounds: list[dict]) -> Figure:
+    """The row of one rival: ours against it."""
+    each, took = ratios(rounds, "ingest", name), middle(rounds, name)
+    slower = statistics.median(each) > 1
+    says = f"{took:.2f} s" + (f"; faster than ours, but {rival.but}" if slower else "")
+    goal, met = ("at most 1", not slower) if rival.checks else ("–", None)
+    return Figure(f"{n:,} files, everything to Parquet, against {name}", each, goal, met, says)
+
+
+def by_rival(rival: Rival, tree: Path, out: Path) -> float:
+    """Seconds of a rival's program, into an empty folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    script, *options = rival.argv
+    script = str(Path(__file__).with_name(script))
+    return seconds([sys.executable, script, str(tree), str(out), *options])
+
+
+def tables(out: Path) -> dict[str, pd.DataFrame]:
+    """What a rival writes, out of our tables; the first two columns say which row it is."""
+    tidy = frame(out, "tidy")
+    runs = tidy.drop_duplicates("run")
+    seconds_of = runs[["run"]].assign(metric="duration_s", value=runs["duration_s"])
+    values = tidy.loc[tidy["metric"].isin(METRICS.values()), ["run", "metric", "value"]]
+    return {
+        "intervals": frame(out, "intervals", columns=["run", *names(ROW)]),
+        "histograms": frame(out, "histograms", columns=["run", *names(BUCKET)]),
+        "summary": pd.concat([values, seconds_of]),
+        "labels": runs[["run", *names(PATH)]],
+    }
+
+
+def difference(expected: dict[str, pd.DataFrame], out: Path) -> str:
+    """Where the tables that a rival wrote into `out` are not ours; "" where they are the same."""
+    for name, ours in expected.items():
+        columns = list(ours)
+        both = (ours, pd.read_parquet(out / name))
+        pair = (t[columns].sort_values(columns[:2], ignore_index=True) for t in both)
+        try:
+            pd.testing.assert_frame_equal(*pair, check_dtype=False, rtol=1e-5, obj=name)
+        except AssertionError as e:
+            return " ".join(str(e).split())[:200]
+    return ""
 
 
 def fresh(tree: Path, out: Path, *options: str) -> float:
     """Seconds of the command as a user gives it, into an empty folder."""
     shutil.rmtree(out, ignore_errors=True)
     return seconds([NOISEFLOOR, "ingest", str(tree), "--out", str(out), *options])
-
-
-def same(tree: Path, out: Path) -> None:
-    """Both read the same: as many rows and buckets, and no run is missing. Raises AssertionError."""
-    rows, buckets, summary = by_hand(str(tree))
-    assert opened(out, "intervals").count_rows() == len(rows)
-    assert opened(out, "histograms").count_rows() == len(buckets)
-    found = manifest(out)
-    assert (found["runs"], found["problems"]) == (summary["file"].nunique(), 0)
 
 
 # -- growth ------------------------------------------------------------------------------------------
@@ -268,7 +275,3 @@ def dask():
         processes=True, silence_logs=50, dashboard_address="127.0.0.1:0", **asked
     ) as made:
         yield made.scheduler_address
-
-
-if __name__ == "__main__":
-    by_hand(sys.argv[1])
