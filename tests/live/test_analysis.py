@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from analysis import backups, binlog, connections, estimates, upgrade
+from analysis import backups, binlog, connections, estimates, tablespaces, upgrade
 from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
@@ -516,3 +516,25 @@ def test_each_version_with_its_defaults_is_told_from_both_arms():
     assert cpu["lo_pct"] < cpu["difference_pct"] < cpu["hi_pct"] < -10
     alone = results.load(paths.campaign("version-upgrade-headline-standard-20261125-022441"))
     assert upgrade.with_defaults(alone).empty
+
+
+# -- tablespaces: their price, and rows that stay readable -----------------------------------------
+
+
+@pytest.fixture(scope="module")
+def smoke():
+    return results.Results(DATA / "campaign")
+
+
+def test_the_price_in_cores_is_throughput_times_cpu(smoke):
+    work = results.main_workload(smoke)
+    (row,) = tablespaces.price(smoke, work).to_dict("records")
+    cpu = smoke.of(work, "cpu_per_transaction", control=False).iloc[0]
+    assert row["verdict"] == cpu["verdict"]
+    assert 0 < row["baseline cores"] < 64
+    share = row["more cores"] / row["baseline cores"]
+    assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
+
+
+def test_an_arm_that_leaves_nothing_readable_is_not_told(smoke):
+    assert tablespaces.exposed(smoke).startswith("No arm")

@@ -191,7 +191,9 @@ def test_a_run_that_fails_twice_costs_its_pair_and_three_the_campaign(on_one):
     assert "port: wanted 1, refused" in next(c.folder.glob("*.failed*/failure.txt")).read_text()
     c.pair(bench, cell_of(chosen))
     assert c.lost == 2
-    with pytest.raises(measuring.CampaignError, match=r"3 pairs in a row were lost.*no-such-option"):
+    with pytest.raises(
+        measuring.CampaignError, match=r"3 pairs in a row were lost.*no-such-option"
+    ):
         c.pair(bench, cell_of(chosen))
     no_data(c)
     assert whole(c) == []

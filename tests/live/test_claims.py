@@ -554,10 +554,7 @@ def test_another_version_is_not_comparable_and_says_why():
     r = campaign_of("version-upgrade", "tps", "9.7", (-3.0, -1.0, "slower", {}))
     said = amounts.ascii_only(claims.stands(r, "4 cores", arm="9.7"))
     why = "other version, pool, cores"
-    assert (
-        said
-        == f"A blog on 8.0.42 and 8.4.5 says: about 16 % faster. Not comparable: {why}."
-    )
+    assert said == f"A blog on 8.0.42 and 8.4.5 says: about 16 % faster. Not comparable: {why}."
 
 
 def at(threads, lo, hi, verdict):

@@ -111,7 +111,7 @@ def test_governor_boost_and_smt_are_said_where_the_system_tells_them(
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{value}\n")
     monkeypatch.setattr(doctor, "_CPUS", tmp_path)
-    facts = dict.fromkeys(("engines", "tools", "rights"), {}) | {"studies": []}
+    facts = {key: {} for key in ("engines", "tools", "rights")} | {"studies": []}
     said = doctor.text(facts | {"host": doctor.host_facts()}).splitlines()
     assert [row.strip() for row in said if "CPU: " in row] == ([line] if line else [])
 

@@ -22,7 +22,12 @@ WHOLE = [
     ("pgbench/15-debian", {"tps": 1845.521872, "mean_latency": 0.002164}, 4, 10),
     ("pgbench/15-rate-debian", {"tps": 200.337051, "mean_latency": 0.001649}, 4, 10),
     ("pgbench/15-connect-debian", {"tps": 289.136872, "mean_latency": 0.006917}, 2, 3),
-    ("pgbench/15-select-debian", {"tps": 19095.266283, "mean_latency": 0.000105}, 2, 1000 / 19095.266283),
+    (
+        "pgbench/15-select-debian",
+        {"tps": 19095.266283, "mean_latency": 0.000105},
+        2,
+        1000 / 19095.266283,
+    ),
     ("pgbench/17-manual", {"tps": 896.967014, "mean_latency": 0.011013}, 10, 10000 / 896.967014),
     ("hammerdb/4.5-counter", {"new_orders_per_s": 11761 / 60, "tps": 27285 / 60}, 1, None),
     ("hammerdb/3.2", {"new_orders_per_s": 13207 / 60, "tps": 60501 / 60}, 10, None),

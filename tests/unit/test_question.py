@@ -93,6 +93,7 @@ NEWEST = {
     "ssl-connections-rate-standard-20261129-164506",
     "backup-encryption-headline-standard-20261129-172355",
     "version-upgrade-rate-standard-20261129-195403",
+    "settings-doublewrite-standard-20261129-233625",
 }  # the first campaigns of designs that are collected now: a change of a design throws them away
 
 

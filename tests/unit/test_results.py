@@ -7,7 +7,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from analysis import tablespaces
 from conftest import documented, planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
@@ -81,26 +80,12 @@ def test_tables_for_the_page(opened):
     assert results.skipped(opened).empty
     assert results.main_threads(opened) == 2
     assert not opened.meta["raw_files"].startswith("/")
-    assert tablespaces.exposed(opened).startswith("No arm")
     assert set(results.proofs(opened).columns) >= {"evidence", "plain", "encrypted"}
     found = results.medians(opened, results.main_workload(opened), ("tps", "p95"))
     units = ["Transactions per second, TPS", "95th percentile latency, ms"]
     assert list(found.columns[3:]) == units
     assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
     assert (found["runs"] > 0).all()
-
-
-# -- the two sweeps --------------------------------------------------------------------------------
-
-
-def test_the_price_in_cores_is_throughput_times_cpu(opened):
-    price = tablespaces.price(opened, results.main_workload(opened))
-    cpu = opened.of(results.main_workload(opened), "cpu_per_transaction", control=False).iloc[0]
-    row = price.iloc[0]
-    assert row["verdict"] == cpu["verdict"]
-    assert 0 < row["baseline cores"] < 64
-    share = row["more cores"] / row["baseline cores"]
-    assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
 
 
 # -- several campaigns on one page -----------------------------------------------------------------
@@ -208,7 +193,6 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
     same(r.pairs(work, "tps"), part.pairs(work, "tps"))
     same(results.intervals(r, work), results.intervals(part, work))
     same(results.differences(r), results.differences(part))
-    same(tablespaces.price(r, work), tablespaces.price(part, work).reset_index(drop=True))
     assert len(results.quantiles(r, "in memory", 2)) == len(results.quantiles(part, work, 2)) > 0
     assert results.evidence(r)["runs"].sum() == 3 * results.evidence(part)["runs"].sum()
     assert len(results.evidence(r)) == len(results.evidence(part))

@@ -143,7 +143,10 @@ def test_a_page_of_recorded_campaigns_has_all_of_them_and_none_of_this_machines_
 
 def test_what_is_not_of_the_recorded_campaigns_is_not_published(home):
     for profile in ((), ("--profile", "quick")):
-        refused(noisefloor("report", *profile, "--publish"), words="--publish goes with --profile recorded")
+        refused(
+            noisefloor("report", *profile, "--publish"),
+            words="--publish goes with --profile recorded",
+        )
     assert not any(home.iterdir())
 
 
