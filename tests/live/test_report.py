@@ -17,7 +17,7 @@ from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
-from noisefloor.show.report import batch, layout, statement
+from noisefloor.show.report import batch, layout, statement, words
 from noisefloor.text import amounts
 
 
@@ -168,10 +168,6 @@ class Rows:
         tables = [t.assign(question="q", processor=on) for on, t in tables]
         self.verdicts = pd.concat(tables, ignore_index=True)
 
-    def of(self, metric="", control=True):
-        rows = self.verdicts[self.verdicts["metric"].eq(metric)]
-        return rows if control else rows[~rows["arm"].str.endswith("again")]
-
 
 def at(changes, word="cannot tell", metric="tps", **more):
     """Rows of thread counts: {threads: change} or {threads: (change, verdict)}."""
@@ -298,6 +294,35 @@ def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
     assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "up to +6.5 % at 8 threads (near)"
     vars(r)["verdicts"] = r.verdicts.loc[[0, 4]]
     assert statement.extremes(lead, r) == (6.0, "")
+
+
+def test_the_worst_case_of_another_processor_is_named_too():
+    row = ("cpu_per_transaction", 4, "encrypted")
+    here, there = [(*row, 5.0, 1.0, "more")], [(*row, 5.0, 1.0, "more")]
+    there.append(("cpu_per_transaction", 8, "encrypted", 9.0, 1.0, "more"))
+    r = Rows(("EPYC", verdicts(here)), ("Xeon", verdicts(there)))
+    r.verdicts["workload"] = ["lead", "lead", "writes"]
+    said = amounts.ascii_only(statement.extremes(r.verdicts.loc[0], r)[1])
+    assert said == "up to +10.0 % at 8 threads (writes)"
+
+
+@pytest.mark.parametrize(
+    ("processors", "names"),
+    [
+        (["AMD EPYC 25/1/1"], ["AMD EPYC"]),
+        (["AMD EPYC 25/1/1", "Intel Xeon 6/106/6"], ["AMD EPYC", "Intel Xeon"]),
+        (["AMD EPYC 25/1/1", "AMD EPYC 23/1/2"], ["AMD EPYC Zen 3", "AMD EPYC Zen 1"]),
+        (
+            ["AMD EPYC 25/1/1", "AMD EPYC 25/1/2", "AMD EPYC 99/1/1"],
+            [f"AMD EPYC (family {n})" for n in ("25, model 1, stepping 1", "25, model 1, stepping 2",
+                                                "99, model 1, stepping 1")],
+        ),
+        (["AMD EPYC, model not recorded", "AMD EPYC 25/1/1"],
+         ["AMD EPYC, model not recorded", "AMD EPYC Zen 3"]),
+    ],
+)  # fmt: skip
+def test_a_processor_is_named_as_briefly_as_tells_it_from_others(processors, names):
+    assert words.short_names(processors) == dict(zip(processors, names, strict=True))
 
 
 def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan_for():

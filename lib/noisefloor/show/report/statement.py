@@ -9,7 +9,16 @@ from noisefloor.data.results import PROCESSOR, SHORT, Results, headlines
 from noisefloor.model import metric as metric_of
 from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
-from noisefloor.show.rows import Row, counted, is_joint, joint, metric_label, offered, threads_label
+from noisefloor.show.rows import (
+    Row,
+    counted,
+    is_control,
+    is_joint,
+    joint,
+    metric_label,
+    offered,
+    threads_label,
+)
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
@@ -57,15 +66,15 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
 
 
 def extremes(row: Row, r: Results) -> tuple[float, str]:
-    """(the worst end of all intervals of the row's metric and arm on its page, the worst and the best case
-    as the end of the row's sentence): an end beyond the row's, `up to +3.1 % at 150`, a change wholly
-    beyond it, `best +0.2 % at 64 threads (reads)`."""
+    """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
+    and the best case as the end of the row's sentence): an end beyond the row's, `up to +3.1 % at 150`, a
+    change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
     placed = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
     whole = words.union(placed or [row])
-    rows = r.of(metric=metric, control=False)
-    rows = rows[rows["arm"].eq(row["arm"]) & rows["lo_pct"].notna() & ~is_joint(rows)]
+    rows = r.verdicts[r.verdicts["metric"].eq(metric) & r.verdicts["arm"].eq(row["arm"])]
+    rows = rows[rows["lo_pct"].notna() & ~is_joint(rows) & ~is_control(rows)]
     cases = rows.sort_values(worse, ascending=sign > 0).to_dict("records")
     most, clauses = whole[worse], list[str]()
     for each in cases[-1:]:

@@ -395,18 +395,27 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
 
 
 def short_names(processors: Sequence[str]) -> dict[str, str]:
-    """{processor: as a sentence names it}, with its model only where several have the same name:
-    `AMD EPYC`, `AMD EPYC (family 23, model 1, stepping 2)`."""
-    parts = [_MODEL.match(name) for name in processors]
-    bare = [part["name"] if part else name for part, name in zip(parts, processors, strict=True)]
-    whole = [
-        _MODEL.sub(r"\g<name> (family \2, model \3, stepping \4)", name) for name in processors
-    ]
-    names = zip(bare, whole, processors, strict=True)
-    return {
-        p: b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
-        for b, w, p in names
-    }
+    """{processor: as a sentence names it}, by its generation or its model only where several have the
+    same name: `AMD EPYC`, `AMD EPYC Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
+    names = {}
+    for processor in processors:
+        others = [_forms(other) for other in processors if other != processor]
+        own = enumerate(_forms(processor))
+        alone = (form for n, form in own if all(form != other[n] for other in others))
+        names[processor] = next(alone, processor)
+    return names
+
+
+def _forms(processor: str) -> tuple[str, str, str]:
+    """The names of a processor, the shortest first."""
+    if not (found := _MODEL.match(processor)):
+        return processor, processor, processor
+    name, family, model, stepping = found.groups()
+    if not family:
+        return name, processor, processor
+    whole = f"{name} (family {family}, model {model}, stepping {stepping})"
+    generation = TOLD["generations"].get(f"{name} {family}/{model}")
+    return name, f"{name} {generation}" if generation else whole, whole
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
@@ -492,7 +501,11 @@ def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     if row["verdict"] == NOT_YET:
         behind = campaigns_behind(row, r)
         once = _clock(sum(map(minutes, behind))) if len(behind) == 1 else often
-        how = ", ".join(filter(None, (word(row), once)))
+        each = [(place, word(rows[0])) for place, rows in placed(row, r) if rows]
+        waits = " and ".join(f"{why} on {place}" for place, why in each)
+        if len({why for _, why in each}) == 1:
+            waits = word(row) + " on each processor" * (len(each) > 1)
+        how = ", ".join(filter(None, (waits, once)))
         return sentences([f"{how}{place and f': {place}'}", _between_boots(row, behind)])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
