@@ -300,7 +300,8 @@ def test_another_campaign_brings_its_own_choices():
     explorer.campaign.value = AA
     assert [value for _, value in explorer.workload.options] == ["read/write"]
     explorer.study.value = "binlog-encryption"
-    assert explorer.threads.value == (1, 4, 16, 64)
+    assert explorer.workload.value == "in memory, 100 a second"  # which its page leads with
+    assert explorer.threads.value == (64,)
     explorer.study.value = "tablespace-encryption"  # not a workload that has the same name
     assert explorer.workload.value == results.main_workload(explore.opened(explorer.campaign.value))
 
