@@ -120,11 +120,12 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
     began = time.monotonic()
     for folder in _unpacked():
         yield from _packed(folder, say)
+    later: list[float] = []  # minutes of what does not fit
     for asked in due():
         left = max(0.0, minutes - (time.monotonic() - began) / 60)
         what = f"{asked.study}, {asked.question}: {asked.minutes:.0f} minutes"
         if asked.minutes > left:
-            say(f"{what}, {left:.0f} are left")
+            later.append(asked.minutes)
             continue
         say(f"{what} at the most")
         try:
@@ -133,6 +134,9 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
             say(str(problem))
         else:
             yield from _packed(folder, say)
+    if later:
+        noun = f"question{'s' * (len(later) > 1)}"
+        say(f"not begun: {len(later)} {noun} of {min(later):.0f} minutes or more (noisefloor due)")
 
 
 def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
