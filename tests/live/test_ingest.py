@@ -650,7 +650,7 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
     assert worst == "But p95 latency +33.4\u202f% at 64 threads (RW, buffer pool 32G)."
     shown = report.archived(r, joint, leads, analysis.agreed(judged), worst).markup
-    assert shown.index(worst) > shown.index("Authors' conclusions")  # beside what to do
+    assert shown.index(worst) > shown.index("conclusions: 6 of 6")  # beside what to do
     for words in (leads[0][1], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
         assert words in shown
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")

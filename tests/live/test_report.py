@@ -423,7 +423,7 @@ def test_the_table_says_what_is_known_where_and_how_often():
     table = verdicts(rows, next_lo_pct=-12.0, next_hi_pct=-6.0, question="q")
     table.loc[1, ["lo_pct", "hi_pct", "verdict"]] = [-11.0, 2.0, "cannot tell"]
     said = text(report.verdict_table(table))
-    assert "Threads Verdict Change Interval Sittings Next" in said
+    assert "Threads Verdict Change Interval Boots Next" in said
     assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
     assert "Between 2.0 % faster and 11.0 % slower; a campaign 3.3 times as long" in said
     waiting = table.assign(verdict="not yet", asked=3, processor="EPYC 25/1/1")
