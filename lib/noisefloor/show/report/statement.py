@@ -37,11 +37,15 @@ def headline_of(
     them, those with one verdict together: never one word for counts that differ."""
     noun = words.offered_noun(row, r)
     places = [(place, parts(rows, brief, noun)) for place, rows in words.placed(row, r)]
+    every = [part for _, there in places for part in there]
+    if len(every) == len(places) > 1 and all(part.open for part in every):
+        both = tuple(x for part in every for x in part.rows)
+        places = [("each processor", [Part(both, brief, noun)])]
     here = places[0][1]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief, noun) if again and after is not None else []
-    alike = len(places) == len(here) == 1 and [p.at for p in before] == [here[0].at]
+    alike = len(before) == 1 and all([p.at for p in there] == [before[0].at] for _, there in places)
     clauses = [_on(place, there, here[0], does, alike) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
@@ -180,12 +184,17 @@ class Part:
         return str(self.rows[0]["verdict"])
 
     @property
+    def open(self) -> bool:
+        """Whether it has no word yet, and may lie on either side of zero."""
+        return self.verdict == NOT_YET and words.undecided(self.row)
+
+    @property
     def at(self) -> str:
         """`at 1, 4 and 16 threads`: their thread counts; `at 200 a second`."""
         first = self.rows[0]
         if rate := offered(first):
             return f"at {rate:,.0f} {self.noun and f'{self.noun} '}a second"
-        each = [row["threads"] for row in self.rows if counted(row["threads"])]
+        each = [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
         if joint(first):
             each = first.get("over", [])
         if not each:
@@ -229,7 +238,7 @@ class Part:
 
     def beside(self, where: str, whole: bool) -> str:
         """The clause of another thread count or processor than the one that the sentence begins with."""
-        if self.verdict == NOT_YET and words.undecided(self.row):
+        if self.open:
             return f"{words.either(self.row)}{where}"
         return f"{_PLAIN.get(self.verdict) or self.amount(whole)}{where} ({self.inside})"
 

@@ -143,10 +143,11 @@ def limits(row: Row) -> str:
 
 def change_in_units(row: Row, r: "Results | None") -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for thread
-    counts together, and for metrics that are given in percent alone."""
+    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for several
+    processors or thread counts, and for metrics that are given in percent alone."""
     behind = campaigns_behind(row, r)
-    alone = len(placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
+    alone = [len(rows) for _, rows in placed(row, r)] == [1] and not joint(row)
+    alone = alone and has_value(row["threads"])
     if not behind or not alone or row["metric"] not in _IN_UNITS:
         return ""
     middle = baseline_in_units(behind[-1], row)
@@ -396,7 +397,7 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
 
 def short_names(processors: Sequence[str]) -> dict[str, str]:
     """{processor: as a sentence names it}, by its generation or its model only where several have the
-    same name: `AMD EPYC`, `AMD EPYC Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
+    same name: `AMD EPYC`, `AMD Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
     names = {}
     for processor in processors:
         others = [_forms(other) for other in processors if other != processor]
@@ -408,14 +409,13 @@ def short_names(processors: Sequence[str]) -> dict[str, str]:
 
 def _forms(processor: str) -> tuple[str, str, str]:
     """The names of a processor, the shortest first."""
-    if not (found := _MODEL.match(processor)):
+    if not (parts := _MODEL.match(processor)):
         return processor, processor, processor
-    name, family, model, stepping = found.groups()
+    name, family, model, stepping = parts.groups()
     if not family:
         return name, processor, processor
     whole = f"{name} (family {family}, model {model}, stepping {stepping})"
-    generation = TOLD["generations"].get(f"{name} {family}/{model}")
-    return name, f"{name} {generation}" if generation else whole, whole
+    return name, TOLD["generations"].get(f"{name} {family}/{model}", whole), whole
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
