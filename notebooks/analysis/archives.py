@@ -127,9 +127,9 @@ def claims(archive: Archive) -> pd.DataFrame:
 
 
 def agreed(judged: pd.DataFrame) -> str:
-    """How many claims agree: `Authors' conclusions: 7 of 8 agree.`; "" without any."""
-    agreeing = f"{judged['word'].eq(agree.AGREES).sum()} of {len(judged)} agree"
-    return f"Authors' conclusions: {agreeing}." if len(judged) else ""
+    """How many claims agree: `7 of the authors' 8 conclusions agree.`; "" without any."""
+    agreeing = judged["word"].eq(agree.AGREES).sum()
+    return f"{agreeing} of the authors' {len(judged)} conclusions agree." if len(judged) else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:

@@ -78,7 +78,7 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
     again = answers.restarted(high)
     again = again and f"; {again}, if the server was restarted between the runs"
     return [
-        f"221.19 TPS without and 229.41 with binary log encryption: {verdict(tps)}. "
+        f"For example 221.19 TPS without and 229.41 with binary log encryption: {verdict(tps)}. "
         f"{answers.by_chance(tps)}",
         "Binary log encryption: QPS and mean latency are the same measurement as TPS, and the 15.5 % "
         "in maximum latency is no evidence.",

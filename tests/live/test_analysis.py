@@ -275,7 +275,7 @@ def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
 @pytest.mark.parametrize(
     ("ranged", "sittings", "said"),
     [
-        (False, 1, "provisional, 1 of 3 boots planned: aes (+9.0 %, +8.0 to +10.0 %)"),
+        (False, 1, "provisional, 1 of 3 machine boots: aes (+9.0 %, +8.0 to +10.0 %)"),
         (True, 3, "range of 3 boots: aes (+8.0 to +10.0 %)"),
     ],
 )

@@ -560,7 +560,7 @@ def test_the_page_begins_with_four_sentences(whole, recorded):
     wolf, misses, repeat, trust = whole.sentences
     assert wolf.startswith("False alarms: ")
     assert misses.startswith("Missed: at most ")
-    assert repeat == "Repeats: 1 of 2 fell into the range predicted before (50.0 %; goal 90 %)."
+    assert repeat == "Repeats: 1 of 2 fell into the predicted range (50.0 %; goal 90 %)."
     assert trust == "Do not rely on a single boot for connections."
     assert all(s in whole.box.text for s in whole.sentences)
     assert "Computed 20" in whole.box.markup

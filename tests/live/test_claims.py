@@ -508,7 +508,12 @@ def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
 
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
-EARLY = {"warnings": ["provisional, 1 of 3 boots"], "sittings": 1, "asked": 3, "ranged": False}
+EARLY = {
+    "warnings": ["provisional, 1 of 3 machine boots"],
+    "sittings": 1,
+    "asked": 3,
+    "ranged": False,
+}
 EXPECTED = "+6.5 % (a repeat: +4.0 to +9.0 %)"
 
 

@@ -577,7 +577,7 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert said.startswith("percona-server against mysql: ")
     assert said.endswith("\u202f% faster in 2 of 2 comparisons (TPS).")
     judged = analysis.claims(found)
-    assert analysis.agreed(judged) == "Authors' conclusions: 3 of 5 agree."
+    assert analysis.agreed(judged) == "3 of the authors' 5 conclusions agree."
     answers = judged.itertuples(index=False)
     told = {name: amounts.ascii_only(answer) for name, _, answer in answers}
     assert told["both"].startswith("agrees at all 2: here +")
@@ -619,7 +619,7 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
     judged = analysis.claims(r)
-    assert analysis.agreed(judged) == "Authors' conclusions: 7 of 8 agree."
+    assert analysis.agreed(judged) == "7 of the authors' 8 conclusions agree."
     answers = judged.itertuples(index=False)
     told = {said: amounts.ascii_only(answer) for said, _, answer in answers}
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
@@ -650,7 +650,7 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
     assert worst == "But p95 latency +33.4\u202f% at 64 threads (RW, buffer pool 32G)."
     shown = report.archived(r, joint, leads, analysis.agreed(judged), worst).markup
-    assert shown.index(worst) > shown.index("conclusions: 6 of 6")  # beside what to do
+    assert shown.index(worst) > shown.index("6 conclusions agree")  # beside what to do
     for words in (leads[0][1], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
         assert words in shown
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")

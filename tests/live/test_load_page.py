@@ -60,13 +60,16 @@ def test_a_rate_without_a_percentile_is_not_called_saturated(found):
 
 
 def test_an_arm_is_drawn_where_its_change_says(found):
-    """The newest campaign's own median of an arm may lie on the other side of its baseline's."""
-    drawn = answers._changed(found, verdicts("p99", 10.0, -5.0, 25.0)).set_index(["rate", "arm"])
+    """The newest campaign's own median of an arm may lie on the other side of its baseline's; the rate that
+    leads was measured first, and need not be the lowest."""
+    found = found.iloc[[2, 3, 0, 1, 4, 5]].reset_index(drop=True).sort_values("rate", kind="stable")
+    rows = verdicts("p99", 10.0, -5.0, 25.0).assign(change_pct=[10.0, -20.0])
+    drawn = answers._changed(found, rows).set_index(["rate", "arm"])
     measured = found.set_index(["rate", "arm"])
-    for rate in RATES[:2]:
+    for rate, factor in zip(RATES[:2], (1.1, 0.8), strict=True):
         plain = measured.loc[(rate, "plain"), "p99_s"]
         assert drawn.loc[(rate, "plain"), "p99_s"] == plain
-        assert drawn.loc[(rate, "encrypted"), "p99_s"] == pytest.approx(1.1 * plain)
+        assert drawn.loc[(rate, "encrypted"), "p99_s"] == pytest.approx(factor * plain)
     assert drawn.loc[(RATES[-1], "encrypted"), ["p99_s"]].isna().all()
 
 

@@ -146,8 +146,8 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 def test_a_caption_says_which_rows_have_no_word_yet():
     rows = [("tps", t, "encrypted", -1.0, 2.0, "not yet") for t in (1, 2, 4)]
-    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 boots planned", "ended early"])
-    said = "Transactions per second. Provisional, 1 of 3 boots planned: 1, 2, 4 threads."
+    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 machine boots", "ended early"])
+    said = "Transactions per second. Provisional, 1 of 3 machine boots: 1, 2, 4 threads."
     assert report.finding(table) == said
 
 
@@ -218,16 +218,17 @@ def at(changes, word="cannot tell", metric="tps", **more):
         ),
         (
             [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", asked=3))],
-            "Encrypted against plain: TPS at 1 and 4 threads between 4.0 % faster and 5.0 % slower"
-            " (provisional, 1 of 3 boots planned).",
+            "Encrypted against plain: TPS at 1 and 4 threads unclear, between 4.0 % faster and"
+            " 5.0 % slower"
+            " (provisional, 1 of 3 machine boots).",
         ),
         (
             [
                 ("EPYC", at({4: -1.0}, "not yet", asked=3)),
                 ("Xeon", at({4: 5.0}, "not yet", asked=3).assign(lo_pct=-9.0)),
             ],
-            "Encrypted against plain: TPS at 4 threads on each processor between 7.0 % faster and 9.0 %"
-            " slower (provisional, 1 of 3 boots planned).",
+            "Encrypted against plain: TPS at 4 threads on each processor unclear, between"
+            " 7.0 % faster and 9.0 % slower (provisional, 1 of 3 machine boots).",
         ),
     ],
     ids=[
@@ -267,11 +268,14 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     leads = [table.loc[n] for n in range(3)]
     shown = report.verdict_box(table, WHERE, primary=leads[:2], answer="And 7 % more.")
     said = text(shown)
-    order = ("✗ Encrypted takes 14.0 % more CPU", "TPS between 4.0 % faster and")
+    order = (
+        "✗ Encrypted takes 14.0 % more CPU",
+        "TPS unclear, between 4.0 % faster and",
+    )
     order += ("And 7 % more.", "Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
     assert "boots" not in said  # the first row, which has its word, says how often
-    assert "Provisional, 1 of 3 boots planned" in box(table, primary=[leads[1]])
+    assert "Provisional, 1 of 3 machine boots" in box(table, primary=[leads[1]])
     doubted = [row.copy() for row in leads[::2]]
     for row, own in zip(doubted, ("much", "more"), strict=True):
         row["warnings"] = ["of both", own]
@@ -304,11 +308,13 @@ def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
     vars(r)["verdicts"] = r.verdicts.assign(workload=["lead", "near", "writes", "reads", "writes"])
     lead = r.verdicts.loc[0]
     said = amounts.ascii_only(statement.headline_of(lead, r, brief=True))
-    cases = "up to +14.0 % at 16 threads (writes), best +1.0 % at 64 threads (reads)"
+    cases = "at most +14.0 % at 16 threads (writes), best +1.0 % at 64 threads (reads)"
     assert said.endswith(f"at 4 threads (4.0 to 6.0 %), {cases}.")
     assert cases not in amounts.ascii_only(statement.headline_of(lead, r, brief=True, after=lead))
     vars(r)["verdicts"] = r.verdicts.loc[[0, 1, 4]]
-    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "up to +6.5 % at 8 threads (near)"
+    assert (
+        amounts.ascii_only(statement.extremes(lead, r)[1]) == "at most +6.5 % at 8 threads (near)"
+    )
     vars(r)["verdicts"] = r.verdicts.loc[[0, 4]]
     assert statement.extremes(lead, r) == (6.0, "")
 
@@ -320,7 +326,7 @@ def test_the_worst_case_of_another_processor_is_named_too():
     r = Rows(("EPYC", verdicts(here)), ("Xeon", verdicts(there)))
     r.verdicts["workload"] = ["lead", "lead", "writes"]
     said = amounts.ascii_only(statement.extremes(r.verdicts.loc[0], r)[1])
-    assert said == "up to +10.0 % at 8 threads (writes)"
+    assert said == "at most +10.0 % at 8 threads (writes)"
 
 
 @pytest.mark.parametrize(
@@ -351,14 +357,14 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
     r = Rows(("EPYC", table.assign(rate=[100, 1500, 0], workload=load, margin_pct=1.0)))
     r.study = SimpleNamespace(name="binlog-encryption", key="rate")
     lead = r.verdicts.loc[0]
-    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "up to +3.1 % at 1,500"
+    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at most +3.1 % at 1,500 a second"
     assert "plan up to 3.1 % more CPU" in amounts.ascii_only(statement.advice(lead, r))
     r.verdicts.loc[1, "hi_pct"] = 1.73  # +1.7 %, as that at 100
     assert statement.extremes(lead, r)[1] == ""
     fewer = r.verdicts.loc[[2]].assign(lo_pct=-20.0, threads=4, workload="large")
     r.verdicts = pd.concat([r.verdicts, fewer], ignore_index=True)
     said = amounts.ascii_only(statement.extremes(r.verdicts.loc[2], r)[1])
-    assert said == "up to -20.0 % at 4 threads (large)"
+    assert said == "at most -20.0 % at 4 threads (large)"
 
 
 @pytest.mark.parametrize(
@@ -412,7 +418,8 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
             .to_frame()
             .T,
             {},
-            "Encrypted against plain: TPS at 16 threads between 2.8 % faster and 1.2 % slower. …"
+            "Encrypted against plain: TPS at 16 threads unclear, between 2.8 % faster and 1.2 %"
+            " slower. …"
             " Range of 2 boots, 12 pairs",
         ),
     ],
@@ -603,7 +610,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     first, second = map(amounts.ascii_only, facts["brief"])
     assert f"Both {first} 12 pairs; 2026-11-22" in index
     assert second in index
-    assert index.count("rovisional, 1 of 3 boots") == 0  # its first cost has its word
+    assert index.count("rovisional, 1 of 3 machine boots") == 0  # its first cost has its word
     assert "make 2 comparisons and give 1 of them a word" in index
     assert "Your runs" not in index
 

@@ -15,7 +15,7 @@ TESTS = house.ROOT / "tests"
 # what `tests/house.py` counts, at most; a smaller value is written down here
 MOST = {
     "public names of the largest class": 27,
-    "public functions, classes and methods": 1162,
+    "public functions, classes and methods": 1127,
     "definitions that share one name": 11,
     "assignments to found / said / told": 5,
     "functions without all types": 0,
@@ -23,7 +23,7 @@ MOST = {
     "imports of the worst module": 32,
     "if mysql / mariadb outside the engines": 0,
     "lines of one page's analysis in the library": 0,
-    "lines of the library": 28_520,
+    "lines of the library": 27_940,
 }
 BAD = """
 class A:

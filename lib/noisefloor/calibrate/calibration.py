@@ -89,8 +89,8 @@ class Calibration:
         it must not be trusted."""
         false, missed = self.cells["different_pct"], self._missed
         return (
-            f"False alarms: {false.median():.1f} % of simulated comparisons of equal servers name a "
-            f"difference (worst noise: {false.max():.1f} %).",
+            f"False alarms: {false.median():.1f} % of simulated comparisons of equal servers report a "
+            f"difference (at worst {false.max():.1f} %).",
             f"Missed: at most {missed.max()[4]:.0f} % of real differences of 4 %, {missed.max()[2]:.0f} % "
             "of those of 2 %.",
             *self._repeated(),
@@ -109,7 +109,7 @@ class Calibration:
                 "anything"
             )
         inside, n = int(repeats["inside"].sum()), len(repeats)
-        words = f"Repeats: {inside} of {n} fell into the range predicted before ({pct(inside / n)}; goal 90 %)."
+        words = f"Repeats: {inside} of {n} fell into the predicted range ({pct(inside / n)}; goal 90 %)."
         bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
         return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
 

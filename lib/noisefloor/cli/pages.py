@@ -69,7 +69,7 @@ def report(
 ) -> None:
     """Run notebooks and write their pages, verdict tables and the index.
 
-    Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
+    Without names: every study (of live ones not mariadb-upgrade). Recorded campaigns are rendered in parallel, measurements run one
     after another. A page that fails does not stop the others; its last version is moved to
     previous/. Exit code 1 if a page failed, 2 (and nothing run) for a wrong parameter.
     """

@@ -395,7 +395,7 @@ def verdict_label(row: Any) -> str:
         return row.verdict
     if is_range(row):
         return f"range of {row.sittings:.0f} boots"
-    return f"{row.sittings:.0f} of {row.asked:.0f} boots"
+    return "provisional"
 
 
 def size(row: Any) -> str:

@@ -173,9 +173,9 @@ def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
     key = ["rate", "arm"]
     changes = p99.drop_duplicates(key).set_index(key)["change_pct"]
     base = points[points["arm"].isin(p99["baseline"])].set_index("rate")["p99_s"]
-    factors = 1 + pd.Series(points.set_index(key).index.map(changes.to_dict())) / 100
-    changed = points["rate"].map(base) * factors
-    return points.assign(p99_s=changed.where(factors.notna(), points["p99_s"]))
+    change = points.set_index(key).index.map(changes.to_dict())
+    changed = points["rate"].map(base) * (1 + pd.Series(change, points.index) / 100)
+    return points.assign(p99_s=changed.where(pd.notna(change), points["p99_s"]))
 
 
 def shared() -> str:

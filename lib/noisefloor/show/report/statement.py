@@ -57,7 +57,7 @@ def headline_of(
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 boots planned)`."""
+    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 machine boots)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (
@@ -71,8 +71,8 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
 
 def extremes(row: Row, r: Results) -> tuple[float, str]:
     """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
-    and the best case as the end of the row's sentence): an end beyond the row's, `up to +3.1 % at 150`, a
-    change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
+    and the best case as the end of the row's sentence): an end beyond the row's, `at most +3.1 % at 150 a
+    second`, a change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
     placed = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
@@ -85,7 +85,7 @@ def extremes(row: Row, r: Results) -> tuple[float, str]:
         if sign * (each[worse] - most) > 0:
             end, most = amounts.change(most, metric), each[worse]
             if amounts.change(most, metric) != end:
-                clauses.append(f"up to {amounts.change(most, metric)}{_beside(each, row)}")
+                clauses.append(f"at most {amounts.change(most, metric)}{_beside(each, row)}")
     for each in cases[:1]:
         if sign * (whole[better] - each[worse]) > 0:
             clauses.append(f"best {words.change(each)}{_beside(each, row)}")
@@ -93,10 +93,12 @@ def extremes(row: Row, r: Results) -> tuple[float, str]:
 
 
 def _beside(each: Row, row: Row) -> str:
-    """Where another comparison than that of the row is: ` at 150`, ` at 16 threads (writes)`."""
-    at = f"{offered(each):,.0f}" if offered(each) and offered(row) else words.counts(each)
+    """Where another comparison than that of the row is: ` at 150 a second`, ` at 16 threads (writes)`; of
+    a joint row one of its thread counts ` at 1 thread alone`."""
+    at = words.counts(each)
     load, own = (x["workload"].removesuffix(f", {words.counts(x)}") for x in (each, row))
-    return f"{at and f' at {at}'}{f' ({load})' if load != own else ''}"
+    alone = " alone" * (load == own and joint(row))
+    return f"{at and f' at {at}'}{f' ({load})' if load != own else alone}"
 
 
 def advice(row: Row, r: Results) -> str:
@@ -257,7 +259,7 @@ class Part:
             who = "" if does == "it" else f"{does or f'{arm} against {base}'}: "
             if words.undecided(self.row):
                 why = "" if self.brief else f" ({words.word(self.row)})"
-                return f"{who}{noun}{where} {words.either(self.row)}{why}"
+                return f"{who}{noun}{where} unclear, {words.either(self.row)}{why}"
             return f"{who}{self.amount()}{where} ({self.inside})"
         than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"

@@ -117,8 +117,8 @@ def counts(row: Row) -> str:
 
 
 def word(row: Row) -> str:
-    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 boots
-    planned`, `range of 2 boots`."""
+    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 machine
+    boots`, `range of 2 boots`."""
     if row["verdict"] != NOT_YET:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
@@ -305,7 +305,7 @@ def finding(verdicts: pd.DataFrame) -> str:
     level = _level(verdicts)
     if len(verdicts) <= WHOLE:
         return " ".join(filter(None, [*findings(verdicts), level]))
-    by_metric = []
+    by_metric: dict[str, list[str]] = {}  # what is told: the metrics that it is told of
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         place = _place(rows.iloc[0]) if alike and not _at_rates(rows) else ""
@@ -325,8 +325,11 @@ def finding(verdicts: pd.DataFrame) -> str:
             many.append(
                 f"For {bare} of the {len(rows)} too few {unit(rows.iloc[0])} for an interval."
             )
-        by_metric.append(f"{metric_label(str(metric))}{where}. {' '.join(few + many)}")
-    return " ".join(filter(None, [*by_metric, level]))
+        by_metric.setdefault(f"{where}. {' '.join(few + many)}", []).append(
+            metric_label(str(metric))
+        )
+    lines = [f"{'; '.join(metrics)}{what}" for what, metrics in by_metric.items()]
+    return " ".join([*lines, *filter(None, [level])])
 
 
 def _level(verdicts: pd.DataFrame) -> str:
@@ -495,7 +498,7 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 boots planned, 38
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 machine boots, 38
     minutes: ...`, and whether earlier boots scattered by more than its range."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == NOT_YET:
