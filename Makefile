@@ -17,7 +17,7 @@ help: ## this list
 setup: ## install what is missing: system packages, .venv, the server build
 	@lib/setup.sh
 
-reports: setup ## measure every study and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
+reports: setup ## measure the five studies and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
 	$(BIN)/noisefloor report --profile $(PROFILE)
 
 measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), and pack it

@@ -28,9 +28,9 @@ Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log s
 
 def load_curve(page: Results) -> pd.DataFrame:
     """What the leading campaign at a rate says of each rate: columns rate (offered, 1/s), arm, windows,
-    saturated_pct (of the windows, of either arm; of the baseline those beside the first arm), p50_s, p99_s, cpu_s (of the server, a transaction or a
-    connection; medians, NaN where too many windows are saturated, or too few were served for a
-    percentile); empty without one."""
+    saturated_pct (of the windows, of either arm; of the baseline those beside the first arm), p50_s,
+    p99_s, cpu_s (of the server, a transaction or a connection; medians, NaN where too many windows are
+    saturated, or too few were served for a percentile); sorted by rate; empty without one."""
     columns = ["rate", "arm", "windows", "saturated_pct", "p50_s", "p99_s", "cpu_s"]
     if (part := at_a_rate(page)) is None:
         return pd.DataFrame(columns=columns)

@@ -390,7 +390,8 @@ def is_range(row: Any) -> bool:
 
 
 def verdict_label(row: Any) -> str:
-    """The verdict of a row; while its question lacks boots, how many there are."""
+    """The verdict of a row; `provisional` while its question lacks boots, `range of 3 boots` while it
+    is not known how much boots scatter."""
     if row.verdict != NOT_YET:
         return row.verdict
     if is_range(row):
