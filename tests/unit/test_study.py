@@ -78,6 +78,15 @@ def test_what_is_asked_of_backups():
         assert {a.how.get("cipher") for a in s.compared} <= {None, "none", "aes-128-cbc", "sm4-cbc"}
 
 
+@pytest.mark.parametrize(
+    ("engine", "made"), [("mariadb", "mariadb-backup's output"), ("mysql", "a clone")]
+)
+def test_a_backup_is_called_by_what_makes_it(engine, made):
+    for cipher in ("aes-128-cbc", "sm4", "chacha20"):
+        does = studies.does("backup-encryption", cipher, engine)
+        assert does == f"encrypting {made} with {cipher}"
+
+
 def test_a_compressor_of_one_thread_is_measured_with_one_cipher():
     """The second thread count takes so long that the time allows one arm; whoever names thread
     counts has every arm at each."""
