@@ -188,10 +188,18 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     said = text(report.begin(r, arm, claim))
     assert title.endswith("?")
     assert "What to do:" in said
+    assert ("mariadb-backup's output" in said) == (r.study.name == "backup-encryption")
     # connections are measured in turn, and scattered between boots by more than one of them shows
     warning = "Other boots may lie outside: earlier ones scattered by 16.6 %"
     assert (warning in amounts.ascii_only(said)) == (r.study.name == "ssl-connections")
     assert len([w for w in f"{title} {said}".split() if re.search(r"\w", w)]) <= 90, said
+
+
+NOUNS = {
+    "cpu_per_transaction": "CPU per transaction",
+    "cpu_per_connection": "CPU per connection",
+    "p99": "p99",
+}
 
 
 def size(row) -> str:
@@ -210,6 +218,7 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _labe
     r = opened(campaign)
     table, rows = text(report.absolute(r)), results.headlines(r, arm)
     assert len(rows) == 2
+    assert " on AMD Zen 1 (AMD EPYC, 2 cores, " in table
     for row in rows:
         said = amounts.ascii_only(report.headline_of(row, r, brief=True))
         told = amounts.ascii_only(size(row))
@@ -224,12 +233,15 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _labe
             assert both == ""
             assert all(f") {amounts.ascii_only(c)}" in table for c in changes)
             assert each["change_pct"].min() <= row["change_pct"] <= each["change_pct"].max()
-        elif words.undecided(row):
-            plain, before, _ = re.fullmatch(r"(.+): (\S+) (\S+)", both).groups()
-            assert plain == "Baseline"
-            assert f" {before} " in table
+            continue
+        noun, values, on = re.fullmatch(r"(.+): (.+) ms( on AMD Zen 1)?", both).groups()
+        assert noun.removeprefix("Baseline ").lower() == NOUNS[row["metric"]].lower()
+        assert bool(on) == (row["metric"] == "p99")
+        assert noun.startswith("Baseline ") == words.undecided(row)
+        if words.undecided(row):
+            assert f" {values} " in table
         else:
-            before, after, _ = re.fullmatch(r"(\S+) → (\S+) (\S+)", both).groups()
+            before, after = values.split(" → ")
             assert f" {before} {after} (" in table
             shown = table.partition(f" {before} {after} (")[2]
             assert shown.partition(") ")[2].startswith(change)
@@ -418,5 +430,6 @@ def test_latency_is_shown_where_it_has_percentiles():
     upgrade = paths.campaign("version-upgrade-headline-standard-20261123-002110")
     found = results.load(upgrade)
     assert results.main_threads(found) == 200
-    assert "at 64 threads" in text(report.latency(found))
+    place = "at 64 threads on AMD EPYC, model not recorded: the median run"
+    assert place in text(report.latency(found))
     assert results.quantiles(found, results.main_workload(found), 200).empty

@@ -230,6 +230,14 @@ def at(changes, word="cannot tell", metric="tps", **more):
             "Encrypted against plain: TPS at 4 threads on each processor unclear, between"
             " 7.0 % faster and 9.0 % slower (provisional, 1 of 3 machine boots).",
         ),
+        (
+            [
+                ("EPYC", at({4: -1.0}, "not yet", asked=3, margin_pct=3.0)),
+                ("Xeon", at({4: 1.0}, "not yet", asked=3, margin_pct=3.0)),
+            ],
+            "Encrypted against plain: no difference that matters so far in TPS at 4 threads on each"
+            " processor, between 3.0 % faster and 3.0 % slower (provisional, 1 of 3 machine boots).",
+        ),
     ],
     ids=[
         "two words",
@@ -240,6 +248,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
         "words apart",
         "not yet",
         "not yet on two",
+        "inside the margin on both",
     ],
 )
 def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(tables, said):
@@ -275,6 +284,7 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     order += ("And 7 % more.", "Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
     assert "boots" not in said  # the first row, which has its word, says how often
+    assert '<p class="nf-answer">Measured 12 pairs' in shown.markup  # in the size of the answers
     assert "Provisional, 1 of 3 machine boots" in box(table, primary=[leads[1]])
     doubted = [row.copy() for row in leads[::2]]
     for row, own in zip(doubted, ("much", "more"), strict=True):
@@ -537,7 +547,13 @@ def test_the_page_opens_with_its_verdict_and_folds_its_code(home, page):
     assert '<meta name="description" content="Encrypted gives 1.7 % fewer TPS' in page
     assert page.count("nf-lab") == 0
     code = re.findall(r'<details class="nf-code"><summary>(.*?)</summary>', page)
-    assert code[:3] == ["Parameters and their defaults", "Parameters of this page", "Code"]
+    above = ["Parameters and their defaults", "Parameters of this page", "Code"]
+    assert code == ["Code"] * 6 + above
+    sections, _, end = inside.rpartition('<fieldset class="nf-fold">')
+    assert "nf-code" not in sections[: sections.index("<h2")]
+    assert "nf-fold" not in page[page.index("<body") : page.index("<main")] + sections
+    assert re.findall("<summary>(.*?)</summary>", end) == above
+    assert "<h2" not in end
     assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "threads", "threads-2"]
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
@@ -608,8 +624,8 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     page_of(tmp_path, facts)
     index = text(report.index(tmp_path).read_text())
     first, second = map(amounts.ascii_only, facts["brief"])
-    assert f"Both {first} 12 pairs; 2026-11-22" in index
-    assert second in index
+    assert f"Question Answer Change, % -50 -10 0 +10 +100 Both {first} {second}" in index
+    assert f"{second} 12 pairs; 2026-11-22" in index  # below all answers of the page
     assert index.count("rovisional, 1 of 3 machine boots") == 0  # its first cost has its word
     assert "make 2 comparisons and give 1 of them a word" in index
     assert "Your runs" not in index

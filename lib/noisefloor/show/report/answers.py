@@ -58,8 +58,7 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     leads = results.headlines(r, arm)
     page, first = studies.page_of(r.study.name, r.study.key), results.leading(r).study
     asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
-    title = asks or r.study.title
-    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads)
+    save(r.verdicts, page, r.meta, r=r, title=asks or r.study.title, raw=r.sources, primary=leads)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
 
 
@@ -145,12 +144,13 @@ def lead_figure(r: Results) -> Shown | None:
     if (part := results.at_a_rate(r)) is None:
         return threads_section(r)
     points, work = results.load_curve(r), part.study.workloads[0]
+    on = words.generation(part.processor)
     noun, both = TOLD["offered"][work.tool], schedule.at_once(part.study, work)
     rows = r.of(control=False, question=part.study.key)
     rows = rows[rows["rate"].gt(0)].sort_values("rate", kind="stable")
     p99, cpu = (rows[rows["metric"].isin(of)] for of in (LATENCY, PROCESSOR))
     field = reader(points, cpu, p99, noun)
-    each = html_table(results.each_load(r), say("windows"), name="windows")
+    each = html_table(results.each_load(r), say("windows", on=on), name="windows")
     windows = fold("Each load in units", each)
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
@@ -158,7 +158,7 @@ def lead_figure(r: Results) -> Shown | None:
     points = _changed(points, p99)
     drawn = plots.load_figure(points, p99, capacity=results.highest_tps(r), noun=noun)
     how = "both at the same time" if both else "one after the other"
-    caption = say("load", words.finding(p99), noun=noun, how=how) + (shared() if both else "")
+    caption = say("load", words.finding(p99), noun=noun, on=on, how=how) + shared() * both
     full = points[points["saturated_pct"] > 0]
     caption += "".join(
         f" At {rate:,} a second {share:.0f} % of the windows were saturated."
@@ -212,7 +212,8 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame, noun: str) 
     known = zip(plain.index, plain["cpu_s"], 1e3 * plain["p99_s"], strict=True)
     points = [[int(rate), cpu_s, _known(p99_ms)] for rate, cpu_s, p99_ms in known]
     data = {"name": base, "points": points, "arms": arms}
-    return Shown(piece("reader", json.dumps(data), points[len(points) // 2][0], noun), "")
+    on = words.generation(cpu["processor"].iloc[0])
+    return Shown(piece("reader", json.dumps(data), points[len(points) // 2][0], noun, on), "")
 
 
 def _known(value: float) -> float | None:
@@ -282,7 +283,8 @@ def latency(r: Results) -> Shown | None:
         return remark(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
     first = r.parts[0]  # it is drawn of the first campaign
     drawn = plots.quantiles_figure(tail, baseline=r.study.baseline.name)
-    caption = say("latency", threads=threads, counted=results.counted(first, workload, threads))
+    counted, on = results.counted(first, workload, threads), words.generation(first.processor)
+    caption = say("latency", threads=threads, on=on, counted=counted)
     judged = (r.of(workload, metric, question=first.study.key) for metric in ("p99", "p95"))
     rows = next((rows for rows in judged if len(rows)), r.of(workload, "p95")[:0])
     return figure(drawn, rows, "latency", caption, data=tail)

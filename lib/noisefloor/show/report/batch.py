@@ -334,7 +334,6 @@ def _x(value: float) -> float:
 def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """What the index tells of a page; of those in `_LAST`, which are about many comparisons, their
     sentence alone."""
-    title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, _sentences(facts, "brief"))]
     waiting = [upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
@@ -342,14 +341,10 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
         "href": os.path.relpath(page, out),
-        "title": title,
+        "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
         "answers": answers or [{"sentence": facts.get("headline") or ""}],
         "advice": facts.get("advice") or "",
-        "measured": [
-            *waiting,
-            *[facts.get("measured")] * bool(leads),
-            str(facts.get("date") or "")[:10],
-        ],
+        "measured": [*waiting, leads and facts.get("measured"), str(facts.get("date") or "")[:10]],
         "published": _sentences(facts_of(theirs)) if repeats else [],
         "theirs": os.path.relpath(theirs, out),
     }

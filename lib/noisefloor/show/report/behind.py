@@ -71,6 +71,7 @@ def _units(r: Results, part: Results) -> Shown | None:
         "absolute",
         main=upper(work),
         date=words.when(part.meta),
+        on=words.generation(part.processor),
         machine=words.machine(part.meta),
     )
     frame = pd.DataFrame(rows)

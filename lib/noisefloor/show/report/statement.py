@@ -108,14 +108,13 @@ def advice(row: Row, r: Results) -> str:
     rows = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
     if not rows:
         return ""
-    whole, margin = words.union(rows), row["margin_pct"]
-    lo, hi = whole["lo_pct"], whole["hi_pct"]
+    whole = words.union(rows)
     if row["metric"] not in PROCESSOR:
         kind = "any"
-    elif -margin <= lo and hi <= margin:
+    elif _within(whole):
         kind = SAME
-    elif lo > 0 or hi < 0:
-        kind = "worse" if (lo > 0) == metric_of(row["metric"]).worse_up else "better"
+    elif whole["lo_pct"] > 0 or whole["hi_pct"] < 0:
+        kind = "worse" if (whole["lo_pct"] > 0) == metric_of(row["metric"]).worse_up else "better"
     else:
         kind = "open"
     most = amounts.size(extremes(row, r)[0], row["metric"])
@@ -212,7 +211,7 @@ class Part:
     @property
     def _far(self) -> Row:
         """Its row with the largest change."""
-        return max(self.rows, key=_factor)
+        return max(self.rows, key=lambda row: amounts.factor(row["change_pct"]))
 
     @property
     def multiplied(self) -> bool:
@@ -227,12 +226,12 @@ class Part:
         terms = _terms(metric)
         word = terms.more if change > 0 else terms.less
         of = f"{word} {terms.of}" if whole else word
-        least = min(self.rows, key=_factor)["change_pct"]
-        size = amounts.from_to(amounts.size(least, metric), amounts.size(change, metric))
+        changes = [row["change_pct"] for row in self.rows]
+        least = amounts.size(min(changes, key=amounts.factor), metric)
+        size = amounts.from_to(least, amounts.size(change, metric))
         if self.multiplied:
             of = f"the {terms.noun}" if whole else ""
         elif self.verdict == NOT_YET and not amounts.large(change, metric):
-            changes = [row["change_pct"] for row in self.rows]
             several = amounts.interval(min(changes), max(changes), metric)
             size = several if len(changes) > 1 else words.change(self._far)
             of = terms.noun if whole else ""
@@ -259,14 +258,17 @@ class Part:
             who = "" if does == "it" else f"{does or f'{arm} against {base}'}: "
             if words.undecided(self.row):
                 why = "" if self.brief else f" ({words.word(self.row)})"
-                return f"{who}{noun}{where} unclear, {words.either(self.row)}{why}"
+                what = f"{_PLAIN[SAME]} so far in {noun}{where}"
+                what = what if _within(self.row) else f"{noun}{where} unclear"
+                return f"{who}{what}, {words.either(self.row)}{why}"
             return f"{who}{self.amount()}{where} ({self.inside})"
         than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 
 
-def _factor(row: Row) -> float:
-    return amounts.factor(row["change_pct"])
+def _within(row: Row) -> bool:
+    """Whether an interval, as it is written, lies wholly inside the margin of its metric."""
+    return all(abs(round(row[end], 1)) <= row["margin_pct"] for end in ("lo_pct", "hi_pct"))
 
 
 class Terms(NamedTuple):

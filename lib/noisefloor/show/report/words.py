@@ -11,7 +11,7 @@ import pandas as pd
 
 from noisefloor import schedule
 from noisefloor.data import design, question
-from noisefloor.data.results import SHORT, baseline_in_units
+from noisefloor.data.results import LATENCY, SHORT, baseline_in_units
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
@@ -36,7 +36,6 @@ Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
-_IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "tps", "p99")
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
 
 
@@ -142,22 +141,23 @@ def limits(row: Row) -> str:
 
 
 def change_in_units(row: Row, r: "Results | None") -> str:
-    """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for several
-    processors or thread counts, and for metrics that are given in percent alone."""
-    behind = campaigns_behind(row, r)
-    alone = [len(rows) for _, rows in placed(row, r)] == [1] and not joint(row)
-    alone = alone and has_value(row["threads"])
-    if not behind or not alone or row["metric"] not in _IN_UNITS:
+    """`CPU per transaction: 3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the
+    baseline times the row's change; `Baseline p99: 135 ms on AMD Zen 3` while it is undecided whether the
+    change matters: a latency with its processor; "" for several processors or thread counts, and for
+    metrics that are given in percent alone."""
+    behind, noun = campaigns_behind(row, r), TOLD["in_units"].get(row["metric"])
+    alone = [len(rows) for _, rows in placed(row, r)] == [1] and has_value(row["threads"])
+    if not behind or not alone or noun is None:
         return ""
     middle = baseline_in_units(behind[-1], row)
     if math.isnan(middle):
         return ""
     unit = METRICS[row["metric"]].shown_unit
+    unit += f" on {generation(row['processor'])}" * (row["metric"] in LATENCY)
     if undecided(row):
-        return f"Baseline: {cell(middle)} {unit}"
+        return f"Baseline {noun}: {cell(middle)} {unit}"
     after = middle * amounts.as_written(row["change_pct"], row["metric"])
-    return f"{cell(middle)} → {cell(after)} {unit}"
+    return upper(f"{noun}: {cell(middle)} → {cell(after)} {unit}")
 
 
 def either(row: Row) -> str:
@@ -302,7 +302,8 @@ def finding(verdicts: pd.DataFrame) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
     which verdict, and of the commonest verdict only how many did. The numbers are in the figure
     and in the data behind it."""
-    level = _level(verdicts)
+    several = "together" in verdicts and verdicts["together"].max() > 1
+    level = "Intervals: 95 % for all of them together." if several else ""
     if len(verdicts) <= WHOLE:
         return " ".join(filter(None, [*findings(verdicts), level]))
     by_metric: dict[str, list[str]] = {}  # what is told: the metrics that it is told of
@@ -330,12 +331,6 @@ def finding(verdicts: pd.DataFrame) -> str:
         )
     lines = [f"{'; '.join(metrics)}{what}" for what, metrics in by_metric.items()]
     return " ".join([*lines, *filter(None, [level])])
-
-
-def _level(verdicts: pd.DataFrame) -> str:
-    """How often intervals hold the truth, where several do so together."""
-    several = "together" in verdicts and verdicts["together"].max() > 1
-    return "Intervals: 95 % for all of them together." if several else ""
 
 
 def _together(rows: pd.DataFrame) -> str:
@@ -410,6 +405,11 @@ def short_names(processors: Sequence[str]) -> dict[str, str]:
     return names
 
 
+def generation(processor: str) -> str:
+    """What the maker of a processor calls its generation, `AMD Zen 3`; else its name and model."""
+    return _forms(processor)[1]
+
+
 def _forms(processor: str) -> tuple[str, str, str]:
     """The names of a processor, the shortest first."""
     if not (parts := _MODEL.match(processor)):
@@ -468,7 +468,7 @@ def machine(campaign: Facts, brief: bool = False) -> str:
     return ", ".join(str(p) for p in parts if p)
 
 
-def machines(campaign: Facts) -> list[str]:
+def _machines(campaign: Facts) -> list[str]:
     """The machines of a page's campaigns in a few words, that of its headline first."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
     return list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
@@ -492,7 +492,7 @@ def dates(campaign: Facts) -> str:
 def where(campaign: Facts) -> str:
     """When, on what and with which server a campaign was measured: `2026-11-29, AMD EPYC, 2 cores, MySQL
     9.7.4`."""
-    parts = dates(campaign), "; ".join(machines(campaign)), engine(campaign)
+    parts = dates(campaign), "; ".join(_machines(campaign)), engine(campaign)
     return ", ".join(filter(None, parts))
 
 
