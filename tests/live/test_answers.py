@@ -188,7 +188,7 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     said = text(report.begin(r, arm, claim))
     assert title.endswith("?")
     assert "What to do:" in said
-    assert ("mariadb-backup's output" in said) == (r.study.name == "backup-encryption")
+    assert ("Encrypting mariadb-backup" in said) == (r.study.name == "backup-encryption")
     # connections are measured in turn, and scattered between boots by more than one of them shows
     warning = "Other boots may lie outside: earlier ones scattered by 16.6 %"
     assert (warning in amounts.ascii_only(said)) == (r.study.name == "ssl-connections")
