@@ -267,8 +267,8 @@ class Part:
 
 
 def _within(row: Row) -> bool:
-    """Whether an interval, as it is written, lies wholly inside the margin of its metric."""
-    return all(abs(round(row[end], 1)) <= row["margin_pct"] for end in ("lo_pct", "hi_pct"))
+    """Whether an interval lies wholly inside the margin of its metric."""
+    return all(abs(row[end]) <= row["margin_pct"] for end in ("lo_pct", "hi_pct"))
 
 
 class Terms(NamedTuple):
