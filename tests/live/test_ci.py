@@ -27,7 +27,7 @@ from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job
 from noisefloor.stats import rule, verdict
-from noisefloor.text import amounts
+from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Why, has
 from test_packaging import copied, link, needed
 from test_time import FLAKY, LOUD, gone, size_B
@@ -383,6 +383,7 @@ def other_tool(folder):
         ({"command_a": "true", "command_b": "no-such-program x"}, "no-such-program"),
         ({"command_a": "true", "command_b": "true", "restarts": "true"}, "--restarts"),
         ({"command_a": "true", "command_b": "true", "fail_on": "slower"}, "--fail-on slower"),
+        ({"command_a": "true", "command_b": "true", "metric": "tps"}, "--metric tps"),
         ({"logs_a": "LOGS", "logs_b": "no-such-folder"}, "'no-such-folder' is no folder"),
         ({"logs_a": "LOGS", "logs_b": "EMPTY"}, "holds no file"),
         ({"logs_a": "LOGS", "logs_b": "OTHER"}, "the logs differ in tool"),
@@ -515,7 +516,7 @@ def test_only_the_metric_that_differs_loses_its_word():
     both = job.Judged([wall, cpu])
     assert both.deciding() == [wall]
     assert both.deciding("user_sys") == [cpu]
-    with pytest.raises(job.JobError, match="wall, user_sys are there"):
+    with pytest.raises(Refusal, match="wall, user_sys are there"):
         both.deciding("tps")
 
 

@@ -591,6 +591,7 @@ def test_a_value_without_a_logarithm_is_refused(values):
         ("rate", ("none", "500"), "rate"),
         ("tool", ("sysbench", "time"), "tool"),
         ("seconds", (10, 60), "duration: 10 s in 0.txt and 2 more, 60 s in 0.txt and 2 more"),
+        ("seconds", (60, 1800), "duration: 60 s in 0.txt and 2 more, 1,800 s in 0.txt and 2 more"),
         ("seconds", (None, 60), "duration: not given in 0.txt and 2 more, 60 s"),
     ],
 )
