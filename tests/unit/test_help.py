@@ -17,7 +17,7 @@ from noisefloor.cli import main
 from noisefloor.show import report
 
 COMMANDS = sorted(main.commands)
-SHELLS = re.findall(r"^.*_NOISEFLOOR_COMPLETE=.*$", (paths.root() / "docs/commands.md").read_text(), re.M)  # fmt: skip
+SHELLS = re.findall(r"^.*_NOISEFLOOR_COMPLETE=.*$", (paths.root() / "docs/install.md").read_text(), re.M)  # fmt: skip
 PAGES = sorted([*report.studies(), *report.of_questions()])
 SLOW = {"numpy", "pandas", "scipy", "jinja2", "MySQLdb"}
 
