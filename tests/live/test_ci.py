@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -140,6 +141,19 @@ def test_the_action_installs_this_folder_and_uploads_what_it_wrote():
     assert 'pip" install --quiet "$GITHUB_ACTION_PATH$extra"' in INSTALL["run"]
     assert UPLOAD["uses"].startswith("actions/upload-artifact@v")
     assert UPLOAD["with"]["path"].endswith("/noisefloor-result")
+
+
+def test_no_secret_is_needed_and_nothing_is_sent(home, logs, monkeypatch):
+    """Packages are installed, and the artifact is uploaded, by others."""
+
+    def refuse(*given):
+        raise AssertionError(f"a connection to {given[1:]}")
+
+    assert re.findall("secret|token", (ROOT / "action.yml").read_text(), re.I) == []
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for asked in (("--logs", *logs.values()), ("--commands", "true", "true", "--seconds", 0.1)):
+        said = run("ci", *asked)
+        assert said.exit_code == 0, said.output
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from itertools import count
 import psutil
 import pytest
 
-from conftest import COMMAND, comparisons, done, environment, noisefloor, refused, until
+from conftest import COMMAND, ROOT, comparisons, done, environment, noisefloor, refused, until
 from noisefloor import paths, schedule
 from noisefloor.data import results, tidy
 from noisefloor.measure import timing
@@ -143,6 +143,17 @@ def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
     rows["wall"] |= {"verdict": "cannot tell", "minutes_needed": 1.5, "runs_needed": 900}
     assert answers.timed(rows, baselines, {}, 1000)[-1].startswith("To settle it: --seconds 90,")
     assert "settle" not in answers.timed(rows, baselines, {}, 800)[-1]
+
+
+def test_the_answer_in_the_docs_is_what_such_rows_print():
+    rows = {
+        "wall": judged("wall", 6.0, 4.5, 7.4, "slower"),
+        "user_cpu": judged("user_cpu", 5.1, 3.0, 7.2, "more"),
+        "sys_cpu": judged("sys_cpu", 1.9, -1.9, 5.8, "cannot tell"),
+        "peak_memory": judged("peak_memory", 0.0, -0.1, 0.1, "same"),
+    }
+    lines = answers.timed(rows, {"wall": 0.099, "peak_memory": 20.0}, {}, 1000)
+    assert "\n".join(["```", *lines, "```"]) in (ROOT / "docs" / "time.md").read_text()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -373,6 +384,11 @@ def test_a_command_that_cannot_be_started_is_an_error(home):
     not_judged(
         noisefloor("time", "true", str(script), *SHORT), "B in the warm-up.*(could not|ended)"
     )
+
+
+def test_a_command_that_the_shell_does_not_find_is_an_error(home):
+    said = noisefloor("time", "true", "no-such-program x", "--shell", *SHORT)
+    not_judged(said, r"B in the warm-up\) ended with exit code 127 \(.*not found\)")
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(home):

@@ -55,6 +55,10 @@ def test_an_example_with_a_wrong_option_would_be_seen():
         parsed("judge", "1", "2", "--thraeds", "4")
 
 
+def test_time_measures_for_30_seconds_where_nobody_says_another():
+    assert parsed("time", "a", "b")["seconds"] == 30
+
+
 # -- the Tab key -----------------------------------------------------------------------------------
 
 
