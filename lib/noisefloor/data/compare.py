@@ -478,7 +478,7 @@ def _what_settles(rows: Sequence[Row]) -> str:
         longest = max(known, key=lambda row: row["runs_needed"])
         minutes = longest["minutes_needed"]
         took = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)}{took}"
+        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)} in all{took}"
         ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
     return f"To settle it: {'; '.join(ways)}." if ways else ""
 

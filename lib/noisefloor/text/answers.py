@@ -107,8 +107,6 @@ def timed(
     in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
     first = rows["wall"]
     pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
-    if first["blocks"] > 1:
-        pairs += f" in {first['blocks']} blocks"
     both = _in_units(first, baselines["wall"])
     lines = [f"{first['verdict'].upper()}: {both}, {_change(first)}, {pairs}."]
     parts = ["; ".join(_says(rows[m]) for m in ("user_cpu", "sys_cpu") if m in rows)]
