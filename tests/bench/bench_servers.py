@@ -114,7 +114,7 @@ def harness(quick: bool) -> Item:
     )
     if row["verdict"] == "cannot tell":
         needed = row["runs_needed"]
-        figure.says += f"; {needed if needed > 0 else 'no number of'} pairs would settle it"
+        figure.says += f"; {needed if needed > 0 else 'no number of'} pairs would decide it"
     return Item([figure])
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job
 from noisefloor.stats import rule, verdict
-from noisefloor.text import amounts
+from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Why, has
 from test_packaging import copied, link, needed
 from test_time import FLAKY, LOUD, gone, size_B
@@ -140,6 +141,19 @@ def test_the_action_installs_this_folder_and_uploads_what_it_wrote():
     assert 'pip" install --quiet "$GITHUB_ACTION_PATH$extra"' in INSTALL["run"]
     assert UPLOAD["uses"].startswith("actions/upload-artifact@v")
     assert UPLOAD["with"]["path"].endswith("/noisefloor-result")
+
+
+def test_no_secret_is_needed_and_nothing_is_sent(home, logs, monkeypatch):
+    """Packages are installed, and the artifact is uploaded, by others."""
+
+    def refuse(*given):
+        raise AssertionError(f"a connection to {given[1:]}")
+
+    assert re.findall("secret|token", (ROOT / "action.yml").read_text(), re.I) == []
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    for asked in (("--logs", *logs.values()), ("--commands", "true", "true", "--seconds", 0.1)):
+        said = run("ci", *asked)
+        assert said.exit_code == 0, said.output
 
 
 @pytest.mark.slow
@@ -383,6 +397,7 @@ def other_tool(folder):
         ({"command_a": "true", "command_b": "no-such-program x"}, "no-such-program"),
         ({"command_a": "true", "command_b": "true", "restarts": "true"}, "--restarts"),
         ({"command_a": "true", "command_b": "true", "fail_on": "slower"}, "--fail-on slower"),
+        ({"command_a": "true", "command_b": "true", "metric": "tps"}, "--metric tps"),
         ({"logs_a": "LOGS", "logs_b": "no-such-folder"}, "'no-such-folder' is no folder"),
         ({"logs_a": "LOGS", "logs_b": "EMPTY"}, "holds no file"),
         ({"logs_a": "LOGS", "logs_b": "OTHER"}, "the logs differ in tool"),
@@ -515,7 +530,7 @@ def test_only_the_metric_that_differs_loses_its_word():
     both = job.Judged([wall, cpu])
     assert both.deciding() == [wall]
     assert both.deciding("user_sys") == [cpu]
-    with pytest.raises(job.JobError, match="wall, user_sys are there"):
+    with pytest.raises(Refusal, match="wall, user_sys are there"):
         both.deciding("tps")
 
 

@@ -549,6 +549,41 @@ def test_a_row_for_each_thread_count_and_runs_chosen_by_it(tree, out):
     assert [r["threads"] for r in chosen] == [8]
 
 
+def _timed(*seconds: float) -> dict:
+    """Two runs of each arm, those of the k-th arm so long."""
+    names = ((arm, s, k) for arm, s in zip("ab", seconds, strict=True) for k in (1, 2))
+    return {f"{arm}/run{k}_4th.txt": _text(k + ord(arm), seconds=s) for arm, s, k in names}
+
+
+def test_runs_of_two_durations_are_never_judged_together(tree, out):
+    """As `compare` refuses them in folders of logs; within 5 % it is one duration."""
+    asked = ("--baseline", "setting=a")
+    _ingest(_write(tree, _timed(20, 60)), out)
+    said = noisefloor("compare", "--from", out, *asked)
+    refused(said, 2, ", duration 60 s)")
+    _write(tree, {f"a/run{k}_4th.txt": _text(k, seconds=60) for k in (3, 4)})
+    _ingest(tree, out)
+    (row,) = _judged(out, *asked)
+    assert (row["n_baseline"], row["n_arm"]) == (2, 2)
+    assert row["workload"].endswith(", duration 60 s")
+    _write(tree, {f"a/run{k}_4th.txt": _text(k, seconds=61) for k in (1, 2)})
+    _ingest(tree, out)
+    (row,) = _judged(out, *asked)
+    assert (row["n_baseline"], row["n_arm"]) == (4, 2)
+    assert "duration" not in row["workload"]
+
+
+def test_the_time_of_a_command_is_a_result_and_not_a_duration(tree, out):
+    texts = {
+        f"{arm}/{k}.txt": f"real {times * (10 + k / 100):.2f}\nuser 1.00\nsys 0.50\n"
+        for arm, times in (("a", 1), ("b", 2))
+        for k in (1, 2)
+    }
+    _ingest(_write(tree, texts), out)
+    (row,) = _judged(out, "--baseline", "folder=a", metrics=("wall",))
+    assert (row["n_baseline"], row["n_arm"], row["verdict"]) == (2, 2, "slower")
+
+
 def test_arms_that_share_no_thread_count_are_one_sentence(tree, out):
     texts = {f"{arm}/run{k}_{n}th.txt": (k, n) for arm, n in (("a", 4), ("b", 8)) for k in (1, 2)}
     _ingest(_write(tree, {path: _text(k + n, n) for path, (k, n) in texts.items()}), out)

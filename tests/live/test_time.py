@@ -15,7 +15,7 @@ from itertools import count
 import psutil
 import pytest
 
-from conftest import COMMAND, comparisons, done, environment, noisefloor, refused, until
+from conftest import COMMAND, ROOT, comparisons, done, environment, noisefloor, refused, until
 from noisefloor import paths, schedule
 from noisefloor.data import results, tidy
 from noisefloor.measure import timing
@@ -99,7 +99,7 @@ def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(ho
     assert rest.splitlines()[-1] == f"The runs: {paths.relative(campaign())}"
     lines = answer.splitlines()
     word = "(SAME|CANNOT TELL|SLOWER|FASTER)"
-    assert re.fullmatch(rf"{word}: B [\d.]+ ms, A [\d.]+ ms, .* pairs in \d+ blocks\.", lines[0])
+    assert re.fullmatch(rf"{word}: B [\d.]+ ms, A [\d.]+ ms, .* pairs\.", lines[0])
     assert len(lines) <= answers.MOST_LINES
     meta, (table, problems, _) = tidy.meta(campaign()), tidy.opened(campaign()).tidy_runs
     assert problems == []
@@ -121,7 +121,7 @@ def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(ho
 def judged(metric, change, lo, hi, verdict):
     """A verdict row, as far as the answer needs it."""
     ends = {"change_pct": change, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
-    known = {"n_arm": 140, "blocks": 14, "warnings": []}
+    known = {"n_arm": 140, "warnings": []}
     unknown = dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
     return {"metric": metric, "verdict": verdict} | ends | known | unknown
 
@@ -135,7 +135,7 @@ def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
     }
     baselines = {"wall": 0.099, "sys_cpu": 0.01, "peak_memory": 20.0}
     assert answers.timed(rows, baselines, {"A": 0, "B": 2}, 1000) == [
-        "SLOWER: B 208 ms, A 99 ms, 2.1 times (1.9 to 2.3 times), 140 pairs in 14 blocks.",
+        "SLOWER: B 208 ms, A 99 ms, 2.1 times (1.9 to 2.3 times), 140 pairs.",
         "Sys cannot tell, +1.9 % (-1.9 to +5.8 %).",
         "Peak memory same, 0.0 % (-0.1 to +0.1 %), all of it within ±2 %: B 20 MB, A 20 MB.",
         "2 runs of B ended with an error.",
@@ -143,6 +143,17 @@ def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
     rows["wall"] |= {"verdict": "cannot tell", "minutes_needed": 1.5, "runs_needed": 900}
     assert answers.timed(rows, baselines, {}, 1000)[-1].startswith("To settle it: --seconds 90,")
     assert "settle" not in answers.timed(rows, baselines, {}, 800)[-1]
+
+
+def test_the_answer_in_the_docs_is_what_such_rows_print():
+    rows = {
+        "wall": judged("wall", 6.0, 4.5, 7.4, "slower"),
+        "user_cpu": judged("user_cpu", 5.1, 3.0, 7.2, "more"),
+        "sys_cpu": judged("sys_cpu", 1.9, -1.9, 5.8, "cannot tell"),
+        "peak_memory": judged("peak_memory", 0.0, -0.1, 0.1, "same"),
+    }
+    lines = answers.timed(rows, {"wall": 0.099, "peak_memory": 20.0}, {}, 1000)
+    assert "\n".join(["```", *lines, "```"]) in (ROOT / "docs" / "time.md").read_text()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -373,6 +384,11 @@ def test_a_command_that_cannot_be_started_is_an_error(home):
     not_judged(
         noisefloor("time", "true", str(script), *SHORT), "B in the warm-up.*(could not|ended)"
     )
+
+
+def test_a_command_that_the_shell_does_not_find_is_an_error(home):
+    said = noisefloor("time", "true", "no-such-program x", "--shell", *SHORT)
+    not_judged(said, r"B in the warm-up\) ended with exit code 127 \(.*not found\)")
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(home):

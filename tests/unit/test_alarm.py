@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from noisefloor import paths
 from noisefloor.data import alarm, question
 from noisefloor.show import report
 from noisefloor.stats import combine
@@ -165,6 +166,16 @@ def test_the_answer_stands_first():
     assert line == (
         "CANNOT TELL: the campaign of 2026-11-01: only one sitting of this design on this processor."
     )
+
+
+def test_the_answer_in_the_docs_is_what_such_rows_print():
+    rows = checked(campaigns(0.010, 0.012, 0.011, 0.0115))
+    lo, hi = alarm.EXPECTED
+    shown = {"date": "2026-11-29 10:00", "change_pct": 1.4, lo: 0.9, hi: 1.8}
+    for column, value in shown.items():
+        rows.loc[rows["answer"].ne(""), column] = value
+    text = "\n".join(["```", *report.alarm_lines(rows), "```"])
+    assert text in (paths.root() / "docs" / "history.md").read_text()
 
 
 def test_what_is_unknown_of_a_metric_is_told_beside_the_others():

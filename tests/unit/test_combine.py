@@ -67,7 +67,6 @@ def test_a_campaign_without_an_error_says_so(given):
 def test_no_campaign_says_so():
     for function in (
         combine.mean_of_sitting,
-        combine.own_tau,
         lambda none: combine.combine_sittings(none, None),
     ):
         with pytest.raises(ValueError, match="No campaign was given"):
@@ -163,20 +162,25 @@ def test_bytes_that_repeat_exactly():
     )
 
 
+def own_tau(campaigns):
+    """The tau of one question."""
+    return math.sqrt(combine._own(*combine._arrays(campaigns)[:2]))
+
+
 @pytest.mark.parametrize("effects", [(0.01, 0.05), (0.0, 0.02, 0.1), (0.01, 0.04, 0.02, 0.0, 0.3)])
 def test_the_tau_of_one_question_is_paule_and_mandels(effects):
     """With it, the weighted sum of squares (statsmodels' q) equals its expectation."""
     sds = np.linspace(0.005, 0.02, len(effects))
-    own = combine.own_tau(sittings(*effects, sd=sds))
+    own = own_tau(sittings(*effects, sd=sds))
     oracle = combine_effects(np.array(effects), sds**2, method_re="pm")
     assert own**2 == pytest.approx(float(oracle.tau2), rel=1e-3)
     assert combine_effects(np.array(effects), sds**2 + own**2).q == pytest.approx(len(effects) - 1)
-    assert combine.own_tau(sittings(0.01, 0.011, 0.012)) == combine.own_tau(sittings(0.01)) == 0
+    assert own_tau(sittings(0.01, 0.011, 0.012)) == own_tau(sittings(0.01)) == 0
 
 
 def test_own_tau_of_many_questions_at_once():
     effects, variances = world(np.random.default_rng(5), 50, 3, 1.0)
-    each = [combine.own_tau(question) ** 2 for question in as_questions(effects, variances)]
+    each = [own_tau(question) ** 2 for question in as_questions(effects, variances)]
     assert combine._own(effects, variances) == pytest.approx(np.array(each), rel=1e-6, abs=1e-9)
 
 
@@ -188,7 +192,7 @@ def test_mean_and_error_are_those_of_combine_effects(tau):
     effects, sds = np.array([0.010, 0.012, 0.013]), np.array([0.004, 0.01, 0.006])
     result = combine.combine_sittings(sittings(*effects, sd=sds, df=1e6), Tau(tau, 1e6, 10))
     oracle = combine_effects(effects, sds**2 + tau**2)
-    assert combine.own_tau(sittings(*effects, sd=sds)) == 0
+    assert own_tau(sittings(*effects, sd=sds)) == 0
     assert result.mean == pytest.approx(oracle.mean_effect_fe)
     assert (result.lo, result.hi) == pytest.approx(tuple(oracle.conf_int()[0]), rel=1e-4)
     ahead = math.hypot(oracle.sd_eff_w_fe, tau, 0.006) * stats.norm.ppf(0.975)
@@ -200,7 +204,7 @@ def test_mean_and_error_are_those_of_combine_effects(tau):
 
 def test_the_larger_of_pooled_and_own_tau_counts():
     question = sittings(0.0, 0.1)
-    own = combine.own_tau(question)
+    own = own_tau(question)
     assert combine.combine_sittings(question, Tau(0.01, 10, 12)).tau == pytest.approx(own)
     assert combine.combine_sittings(question, Tau(0.2, 10, 12)).tau == 0.2
     oracle = combine_effects(np.array([0.0, 0.1]), np.array([1e-4, 1e-4]), method_re="dl")

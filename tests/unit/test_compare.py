@@ -535,7 +535,7 @@ def test_thread_counts_of_one_word_stand_together_and_those_that_cannot_tell_las
     assert why.startswith("+20.0 % (+18.2 to +21.8 %) at 16 and 64 threads; +2.7 % (at most ")
     assert why.endswith(" at 1 and 4 threads; 4 runs of each, 95 % for all intervals together.")
     assert re.fullmatch(
-        r"To settle it: up to [\d,]+ runs of each \(\d+ min\), if they scatter alike.", settles
+        r"To settle it: up to [\d,]+ runs of each in all \(\d+ min\), if they scatter alike.", settles
     )
 
 
@@ -591,6 +591,7 @@ def test_a_value_without_a_logarithm_is_refused(values):
         ("rate", ("none", "500"), "rate"),
         ("tool", ("sysbench", "time"), "tool"),
         ("seconds", (10, 60), "duration: 10 s in 0.txt and 2 more, 60 s in 0.txt and 2 more"),
+        ("seconds", (60, 1800), "duration: 60 s in 0.txt and 2 more, 1,800 s in 0.txt and 2 more"),
         ("seconds", (None, 60), "duration: not given in 0.txt and 2 more, 60 s"),
     ],
 )

@@ -17,7 +17,7 @@ from noisefloor.cli import main
 from noisefloor.show import report
 
 COMMANDS = sorted(main.commands)
-SHELLS = re.findall(r"^.*_NOISEFLOOR_COMPLETE=.*$", (paths.root() / "docs/commands.md").read_text(), re.M)  # fmt: skip
+SHELLS = re.findall(r"^.*_NOISEFLOOR_COMPLETE=.*$", (paths.root() / "docs/install.md").read_text(), re.M)  # fmt: skip
 PAGES = sorted([*report.studies(), *report.of_questions()])
 SLOW = {"numpy", "pandas", "scipy", "jinja2", "MySQLdb"}
 
@@ -53,6 +53,10 @@ def test_examples_stand_in_one_place(name):
 def test_an_example_with_a_wrong_option_would_be_seen():
     with pytest.raises(click.UsageError, match="--thraeds"):
         parsed("judge", "1", "2", "--thraeds", "4")
+
+
+def test_time_measures_for_30_seconds_where_nobody_says_another():
+    assert parsed("time", "a", "b")["seconds"] == 30
 
 
 # -- the Tab key -----------------------------------------------------------------------------------

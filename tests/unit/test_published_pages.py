@@ -2,9 +2,11 @@
 
 import html
 import re
+import tomllib
 
 import pytest
 
+from conftest import DATA
 from noisefloor import paths
 
 MOST_WORDS, MOST_BYTES = 90, 1_000_000
@@ -34,6 +36,13 @@ def test_a_page_asks_a_question_and_answers_it_with_one_figure(page):
     after = text[BOX.search(text).end() :]
     between = after[: after.index('<figure class="nf-figure')]
     assert words(re.sub(r"<details.*?</details>", "", between, flags=re.S)) == []
+
+
+def test_every_page_has_a_key_of_five_facts():
+    """By which answers of readers are marked."""
+    key = tomllib.loads((DATA / "first_screens.toml").read_text())
+    assert set(key) == {"index", *(page.stem for page in PAGES)}
+    assert {tuple(facts) for facts in key.values()} == {("answer", "unit", "scope", "sure", "do")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -200,7 +200,8 @@ NOT_UNDERSTOOD = (
     "instrument is honest",
 )
 READ = (
-    *(LIBRARY / "show" / "template").rglob("*.*"),
+    *(file for file in LIBRARY.rglob("*.*") if file.suffix not in (".pyc", ".json")),
+    *(file for kind in ("*.ipynb", "*.py") for file in paths.notebooks().rglob(kind)),
     *(paths.root() / "docs").glob("*.md"),
     paths.root() / "README.md",
     *(paths.root() / "reports" / "published").glob("*/*.html"),

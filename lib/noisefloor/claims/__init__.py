@@ -206,7 +206,7 @@ def _level(kept: pd.DataFrame) -> str:
 
 
 def reasons(kept: pd.DataFrame) -> list[str]:
-    """Why each verdict is what it is, what would settle it, and what to mind: sentences."""
+    """Why each verdict is what it is, what would decide it, and what to mind: sentences."""
     lines = []
     for why, group in kept.groupby("why", sort=False):
         names = [*group["label"]] if len(group) < len(kept) or len(kept) == 1 else ["all"]

@@ -110,7 +110,7 @@ def _row(c: Claim, margin_pct: float) -> Claim:
 
 
 def _plan(out: Mapping[str, Any]) -> str:
-    """What would settle a row: a measurement of its own."""
+    """What would decide a row: a measurement of its own."""
     runs_needed, minutes = out["runs_needed"], out["minutes_needed"]
     kind = "runs" if out["metric"] in scatter.NO_SERVER else "restarted runs"
     ways = [] if math.isnan(minutes) else [f"{minutes:.0f} minutes of pairs in turn"]

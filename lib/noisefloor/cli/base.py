@@ -106,7 +106,7 @@ margin_option = click.option(
     "--margin",
     type=float,
     callback=percent,
-    help="The smallest difference that matters, in %. [2, CPU 1, latency 10]",
+    help="The smallest difference that matters, in %. [CPU 1, latency 10, else 2]",
 )
 
 

@@ -67,6 +67,7 @@ def ci(
     differs from itself, the verdict is `cannot tell`. docs/ci.md has the workflows.
     """
     from noisefloor.show import job
+    from noisefloor.studies.timed import METRICS
 
     if bool(commands) == bool(logs):
         raise Sentence(
@@ -78,6 +79,8 @@ def ci(
         raise Sentence("--seconds, --timeout and --shell go with --commands; nothing was judged")
     if commands and restarts:
         raise Sentence("--restarts goes with --logs; nothing was run")
+    if commands and metric not in ("", *METRICS):
+        raise Sentence(f"--metric {metric}: {', '.join(METRICS)} are allowed; nothing was run")
     if wants_page and not out:
         raise Sentence("--page needs --out FOLDER; nothing was run")
     if wants_page:
@@ -86,7 +89,6 @@ def ci(
     about = job.event(file) if file else ""
     margin_pct, folder = margin or 0.0, Path(out) if out else None  # 0: the metric's own
     if commands:
-        how = {"seconds": 45.0} | how
         judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, **how)
     elif logs:
         judged = job.judge_logs(*logs, restarts=restarts, margin_pct=margin_pct)
@@ -94,7 +96,8 @@ def ci(
     made = job.page(judged, folder) if wants_page and folder else None
     page = made if isinstance(made, Path) else None
     parts = [clean(part) for part in job.comment(judged, lead, about)]
-    say(job.write(parts, job.verdict(lead), folder, page))
+    words = ", ".join(dict.fromkeys(row["verdict"] for row in lead))
+    say(job.write(parts, words, folder, page))
     exit_on(fail_on, lead)
     if made is not None and page is None:
         raise Sentence(made, 1)

@@ -81,7 +81,7 @@ def compare(
 ) -> None:
     """Judge logs of benchmarks or of `time`: two sets of files, two folders, or an ingested archive.
 
-    The answer comes first, then why and what would settle it; --verbose adds the table and all
+    The answer comes first, then why, and what to do; --verbose adds the table and all
     notes. Test, thread counts and duration are read from the logs. The intervals of several thread
     counts hold at 95 % together. If the runs of an arm may share one start of the server, there are
     two answers; --fail-on takes the cautious one, unless --restarts is given. Logs that do not
@@ -202,7 +202,7 @@ def judge(
 ) -> None:
     """Judge two published numbers, A without and B with a change: is it noise?
 
-    The answer comes first, then why, what is known, and what would settle it. The difference between
+    The answer comes first, then why, what is known, and what to do. The difference between
     two runs of one unchanged server is predicted from published repeats: of a minute and more, or of
     shorter ones if --seconds is below 60. `cannot tell` is an answer: exit code 0.
     """

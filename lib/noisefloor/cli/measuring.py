@@ -15,7 +15,7 @@ from noisefloor.cli.base import (
     examples,
     json_option,
     main,
-    percent,
+    margin_option,
     print_comparisons,
     say,
     verbose_option,
@@ -30,8 +30,6 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--profile"], {"default": "quick", "help": "smoke, quick, standard or full. [quick]"}),
     (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
     (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
-    (["--margin"], {"type": float, "callback": percent,
-     "help": "The smallest difference that matters, in %. [CPU 1, rates and times 2, latency 10]"}),
     (["--budget"], {"default": 0.0,
      "help": "Minutes of measuring for a question. [the profile's; ab: for each arm]"}),
     (["--server"], {"default": "", "metavar": "URL",
@@ -48,7 +46,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of all commands that measure; `_asked` takes their values."""
-    command = verbose_option(json_option(command))
+    command = margin_option(verbose_option(json_option(command)))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
     return command

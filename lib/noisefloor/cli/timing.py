@@ -11,7 +11,7 @@ from noisefloor.cli.base import (
     fail_on_option,
     json_option,
     main,
-    percent,
+    margin_option,
     print_answer,
     print_comparisons,
     say,
@@ -32,7 +32,7 @@ from noisefloor.cli.base import (
 @click.option("--shell", is_flag=True, help="Run each as `/bin/sh -c COMMAND`. [no shell]")
 @click.option("--ignore-failure", is_flag=True, help="Time a command whatever its exit code.")
 @click.option("--timeout", "limit_s", type=float, default=600.0, show_default=True, help="Seconds after which a run is ended; then nothing is judged.")  # fmt: skip
-@click.option("--margin", type=float, callback=percent, help="The smallest difference that matters, in %. [times and memory 2, CPU 1]")  # fmt: skip
+@margin_option
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the order, as a page names it.")  # fmt: skip
 @click.option("--page", is_flag=True, help="Also write the page into reports/.")
 @verbose_option

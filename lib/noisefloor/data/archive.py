@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow.dataset as ds
 
 from noisefloor import paths, stats, tools
-from noisefloor.data import ingest, results
+from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
 from noisefloor.model import metric as metric_of
@@ -404,9 +404,9 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
-    """The rows of an archive: a workload's name with what tells runs of one arm apart behind it, an
-    arm's with what the baseline does not have, and in `differ` what the arm differs in from its
-    baseline beyond that."""
+    """The rows of an archive: a workload's name with what tells runs of one arm apart behind it, and
+    how long they took where that differs; an arm's with what the baseline does not have; and in
+    `differ` what the arm differs in from its baseline beyond that."""
     runs = rows.drop_duplicates("run").set_index("run")
     facts = _facts(runs, label)
     named = runs[["workload", "arm"]].astype(str)
@@ -419,6 +419,12 @@ def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
                 before = ", " if name in ("setting", "variant") else f", {name} "
                 before = " " if what == "arm" else before
                 named.loc[has, what] += before + part.loc[has, name]
+    for _, part in runs.groupby(named["workload"]):
+        logs = part[part["campaign"].isna() & part["metric"].ne("wall")]  # which have a rate
+        took, chosen = compare.durations(logs["duration_s"].fillna(0), logs["value"])
+        if chosen and len(set(took)) > 1:
+            lasted = [f", duration {t or compare.NOT_GIVEN}" for t in took]
+            named.loc[logs.index, "workload"] += pd.Series(lasted, logs.index)
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline

@@ -30,9 +30,7 @@ MIND = (Why.THREADS_LEFT_OUT, Why.LOGS_DIFFER, Why.FIXED_RATE, Why.ARMS_DIFFER)
 
 
 class Refused(Refusal):
-    """Logs that cannot be compared; 1 for a log that holds no measurement."""
-
-    code = 2
+    """Logs that cannot be compared; `code` 1 for a log that holds no measurement."""
 
 
 def _refused(why: str, code: int = 2) -> Refused:
@@ -195,20 +193,15 @@ def _by_threads(side: Sequence[Run]) -> dict[int | None, list[Run]]:
 def _together(judged: Sequence[Run]) -> list[str]:
     """Notes about conditions that differ between runs; Refused for those that make it senseless."""
     remarks: dict[str, list[str]] = {}
-    spans: list[float] = []
-    conditions: list[dict[str, Any]] = []
     for run in judged:
         for note in run.notes:
             remarks.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
-        conditions.append(dict(run.keys))
-        if run.seconds:  # within 5 % it is one duration
-            spans.append(next((s for s in spans if abs(run.seconds - s) <= s / 20), run.seconds))
-            conditions[-1]["duration"] = f"{spans[-1]:.3g} s"
     notes = [_and(n, " (and {} more such logs)") for n in remarks.values()]
-    must = {key for run in judged for key in run.must}
-    work = [(run.seconds or 0) * run.values.get(leading(run.values), 0) for run in judged]
-    if max(work) > 1.01 * min(work):  # else transactions were limited, and the duration is a result
-        must.add("duration")
+    rates = [run.values.get(leading(run.values), 0) for run in judged]
+    took, chosen = durations([run.seconds for run in judged], rates)
+    lasted = [{"duration": t} if t else {} for t in took]
+    conditions = [{**run.keys, **more} for run, more in zip(judged, lasted, strict=True)]
+    must = {key for run in judged for key in run.must} | ({"duration"} if chosen else set())
     for key in dict.fromkeys(key for keys in conditions for key in keys):
         values: dict[str, list[str]] = {}
         for run, keys in zip(judged, conditions, strict=True):
@@ -222,6 +215,18 @@ def _together(judged: Sequence[Run]) -> list[str]:
     if any(keys.get("rate", "none") != "none" for keys in conditions):
         notes.append(Reason(Why.FIXED_RATE))
     return notes
+
+
+def durations(seconds: Iterable[float | None], rates: Iterable[float]) -> tuple[list[str], bool]:
+    """(the duration of each run, one for all within 5 %, "" where none is given; whether runs may not
+    differ in it: where all made the same number of transactions it is a result)."""
+    spans, took, work = list[float](), list[str](), list[float]()
+    for span, rate in zip(seconds, rates, strict=True):
+        if span:
+            spans.append(next((s for s in spans if abs(span - s) <= s / 20), span))
+        took.append(f"{float(f'{spans[-1]:.3g}'):,g} s" if span else "")
+        work.append((span or 0) * rate)
+    return took, max(work, default=0) > 1.01 * min(work, default=0)
 
 
 def _listed(counts: Iterable[int | None]) -> str:
@@ -313,7 +318,7 @@ def _first(rows: Sequence[Row]) -> list[Row]:
 def conclusion(rows: Sequence[Row]) -> list[str]:
     """What rows say of the first metric, throughput or wall time, in at most four lines: the words,
     the changes and the runs behind them, the other answer where runs may share a start of the
-    server, and what would settle it. Of several workloads or arms how many rows have which word."""
+    server, and what would decide it. Of several workloads or arms how many rows have which word."""
     lead = _first(rows)
     metric, arms = lead[0]["metric"], list(dict.fromkeys(row["arm"] for row in lead))
     several = _is_several(lead)
@@ -459,7 +464,7 @@ def _as_restarted(row: Row) -> Row:
 
 
 def _what_settles(rows: Sequence[Row]) -> str:
-    """What would settle the rows that cannot tell; "" where there is none, or nothing is known."""
+    """What would decide the rows that cannot tell; "" where there is none, or nothing is known."""
     unsettled = [row for row in rows if row["verdict"] == CANNOT_TELL]
     known = [row for row in unsettled if row["runs_needed"] > 0 and not row["restarted"]]
     ways = []
@@ -473,7 +478,7 @@ def _what_settles(rows: Sequence[Row]) -> str:
         longest = max(known, key=lambda row: row["runs_needed"])
         minutes = longest["minutes_needed"]
         took = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)}{took}"
+        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)} in all{took}"
         ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
     return f"To settle it: {'; '.join(ways)}." if ways else ""
 

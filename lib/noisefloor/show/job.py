@@ -28,12 +28,6 @@ MOST = 60_000  # characters of a comment; GitHub refuses one of 65,536
 A, B = "A", "B"  # the arms of two commands, as `studies.timed` calls them
 
 
-class JobError(Refusal):
-    """What a job was given cannot be judged: one sentence."""
-
-    code = 2
-
-
 @dataclass(frozen=True)
 class Judged:
     """What a job compared. Of two commands `control`: rows of A against itself; `campaign`: the
@@ -48,11 +42,11 @@ class Judged:
 
     def deciding(self, metric: str = "") -> list[Row]:
         """The rows of one metric: those that the verdict of the job is about. "": throughput where
-        there is any, else time. Raises JobError for a metric without a row."""
+        there is any, else time. Raises Refusal for a metric without a row."""
         there = list(dict.fromkeys(row["metric"] for row in self.rows))
         name = metric or leading(there)
         if name not in there:
-            raise JobError(f"--metric {name}: {', '.join(there)} are there; nothing was judged")
+            raise Refusal(f"--metric {name}: {', '.join(there)} are there; nothing was judged")
         return [row for row in self.rows if row["metric"] == name]
 
 
@@ -61,23 +55,23 @@ class Judged:
 
 def judge_logs(before: str, after: str, **rule: Any) -> Judged:
     """Two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them. Raises
-    Refused, and JobError for what is no folder."""
+    Refusal."""
     for name in (before, after):
         if not name or not Path(name).is_dir():
-            raise JobError(f"--logs {name!r} is no folder; nothing was judged")
+            raise Refusal(f"--logs {name!r} is no folder; nothing was judged")
     return Judged(compare.judge([before], [after], **rule), logs=(before, after), rule=rule)
 
 
-def judge_commands(a: str, b: str, **how: Any) -> Judged:
+def judge_commands(a: str, b: str, *, seconds: float = 45.0, **how: Any) -> Judged:
     """Two commands, timed in pairs with A once more in each. how: as `timing.measure` takes it.
-    Raises what that raises, and JobError where somebody stopped it."""
+    Raises what that raises, and Refusal where somebody stopped it."""
     from noisefloor.data import results
     from noisefloor.measure import timing
 
-    folder = timing.measure((a, b), control=True, **how)
+    folder = timing.measure((a, b), seconds=seconds, control=True, **how)
     rows: list[dict[Any, Any]] = results.load(folder).alone().to_dict("records")
     if not rows or any(has(row["warnings"], Why.ENDED_EARLY) for row in rows):
-        raise JobError("stopped before the declared blocks were measured; nothing was judged", 130)
+        raise Refusal("stopped before the declared blocks were measured; nothing was judged", 130)
     rows = [row | {"threads": None} for row in rows]
     control = [row for row in rows if row["control"]]
     compared = [row for row in rows if not row["control"]]
@@ -142,13 +136,13 @@ def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bo
 
 def event(file: str) -> str:
     """What a runner's event file says of the job: `pull request 12, 1a2b3c4`; "" where it names
-    neither a request nor a commit. Raises JobError for a file that is none."""
+    neither a request nor a commit. Raises Refusal for a file that is none."""
     try:
         facts = json.loads(Path(file).read_bytes())
     except (OSError, ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):
-        raise JobError(
+        raise Refusal(
             f"{Path(file).name}, which GITHUB_EVENT_PATH names, is no event: the JSON object of a"
             " runner is needed; nothing was run"
         )
@@ -160,11 +154,6 @@ def event(file: str) -> str:
     named = [f"pull request {number}"] if type(number) is int else []
     named += [str(commit)[:7]] if re.fullmatch(r"[0-9a-f]{7,64}", str(commit)) else []
     return ", ".join(named)
-
-
-def verdict(lead: Sequence[Row]) -> str:
-    """The words of rows, each once: `slower`."""
-    return ", ".join(dict.fromkeys(row["verdict"] for row in lead))
 
 
 def comment(judged: Judged, lead: Sequence[Row], about: str = "") -> list[str]:

@@ -119,11 +119,6 @@ def pooled_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     return tau if tau and tau.questions >= QUESTIONS else None
 
 
-def own_tau(sittings: Sequence[Campaign]) -> float:
-    """The tau of one question by Paule and Mandel (1982); 0 for one sitting."""
-    return math.sqrt(_own(*_arrays(sittings)[:2]))
-
-
 def intervals_with_tau(
     effects: Any, variances: Any, dfs: Any, tau: Tau | None, together: int = 1, checks: int = 1
 ) -> tuple[Any, Any, Any, Any]:

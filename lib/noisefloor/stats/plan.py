@@ -1,4 +1,4 @@
-"""How many blocks, pairs or runs would settle a comparison. Plain Python."""
+"""How many blocks, pairs or runs would decide a comparison. Plain Python."""
 
 import math
 

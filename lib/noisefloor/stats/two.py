@@ -1,4 +1,4 @@
-"""Two published numbers: what can be said about them, and what would settle it.
+"""Two published numbers: what can be said about them, and what would decide it.
 
 One number an arm gets the row that `runs` gives one run an arm (a test compares them); means may
 come with their scatter. Plain Python, no numpy: the command answers in a third of a second."""
@@ -125,7 +125,7 @@ def judge_two(
 def what_settles(
     value: float, metric: str, margin_pct: float, run_sd: float, least: int = 2
 ) -> tuple[float, float]:
-    """(runs of each, minutes of an `ab` campaign) that would settle it; NaN where none does. run_sd:
+    """(runs of each, minutes of an `ab` campaign) that would decide it; NaN where none does. run_sd:
     of one run, NaN where nobody knows; least: runs of each."""
     margin, minutes = math.log1p(margin_pct / 100), math.nan
     needed = plan.runs_needed(value, run_sd, margin, least=least) if run_sd > 0 else None

@@ -59,7 +59,7 @@ def two_numbers(
 ) -> list[str]:
     """Lines about two numbers.
 
-    only: why they are not judged, "" where they are; scattered: whether their scatter was given;
+    only: why they get no verdict, "" where they do; scattered: whether their scatter was given;
     spare: start-to-start CV up to which the answer for restarted servers stands; notes: further lines,
     the advice last."""
     a, b = (str(row[side]) for side in ("baseline", "arm"))
@@ -107,8 +107,6 @@ def timed(
     in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
     first = rows["wall"]
     pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
-    if first["blocks"] > 1:
-        pairs += f" in {first['blocks']} blocks"
     both = _in_units(first, baselines["wall"])
     lines = [f"{first['verdict'].upper()}: {both}, {_change(first)}, {pairs}."]
     parts = ["; ".join(_says(rows[m]) for m in ("user_cpu", "sys_cpu") if m in rows)]
@@ -186,7 +184,7 @@ def readings(words: Mapping[str, str]) -> str:
 
 
 def what_settles(runs: float, minutes: float, server: bool) -> str:
-    """What would settle it. runs: of each; minutes: of an `ab` campaign; NaN where it cannot; server:
+    """What to do for a verdict. runs: of each; minutes: of an `ab` campaign; NaN where it cannot; server:
     whether a server runs that starts may change."""
     ways = []
     if not math.isnan(minutes):

@@ -18,7 +18,7 @@ FEW = 3  # comparisons that a line tells one by one
 
 def alarm_lines(history: pd.DataFrame) -> list[str]:
     """The answer in at most five lines: what each newest campaign is, those outside first, then what
-    would settle it. history: rows with the columns of `alarm.checked`."""
+    would decide it. history: rows with the columns of `alarm.checked`."""
     rows = history[history["answer"].ne("")]
     if rows.empty:
         return ["CANNOT TELL: the newest campaign did not measure this."]
