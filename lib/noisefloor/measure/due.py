@@ -17,7 +17,8 @@ from noisefloor.model import Study, StudyError
 from noisefloor.servers import doctor, engines
 
 PROFILE = "standard"  # of what is published
-STARTING_MIN = 2.0  # loading and the last packing of a campaign, about
+STARTING_MIN = 2.0  # the start and the packing of a campaign, about
+_LOADED = 3e6  # rows a minute, about
 MOST_WANTED = 3  # questions that `due` lists where nobody asks for all
 _GATE = 1.1  # of its minutes, where the host is never quiet
 _OTHERS = ("own-study", "calibration")  # which no published page asks
@@ -70,8 +71,11 @@ def _questions() -> Iterator[tuple[Study, str]]:
 
 
 def _minutes(study: Study) -> float:
-    """Minutes of the clock that a campaign takes at the most, about."""
-    return round(study.profile.budget_min * _GATE + STARTING_MIN, 1)
+    """Minutes of the clock that a campaign takes at the most, about, with the loading of its tables,
+    which arms that prepare theirs do again."""
+    loads = 1 + len({arm.prepare for arm in study.arms if arm.prepare})
+    loading = loads * study.tables * study.profile.rows / _LOADED
+    return round(study.profile.budget_min * _GATE + STARTING_MIN + loading, 1)
 
 
 def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, dict[str, str]]:
