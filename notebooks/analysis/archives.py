@@ -47,9 +47,9 @@ def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
     return in_order(last.sort_index()).head(most)
 
 
-def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
-    """(commonest verdict, sentence) of each arm: how large its changes are where they have a
-    direction, and in how many of its comparisons, each at one thread count, with which verdict."""
+def arms_in_words(archive: Archive) -> list[str]:
+    """A sentence for each arm: how large its changes are where they have a direction, and in how many
+    of its comparisons, each at one thread count, with which verdict."""
     rows, leads = main(archive), []
     for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
         metric = mine["metric"].iloc[0]
@@ -58,8 +58,7 @@ def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
         first, *others = (f"{_sized(str(word), of, times)} in {len(of)}" for word, of in groups)
         many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
         name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
-        sentence = f"{name}: {', '.join([f'{first} {many}', *others])}."
-        leads.append((str(mine["verdict"].mode()[0]), sentence))
+        leads.append(f"{name}: {', '.join([f'{first} {many}', *others])}.")
     return leads
 
 
@@ -85,7 +84,8 @@ def contrary(archive: Archive) -> str:
     ]
     others = len(places) - 1
     more = f" and at {others} other place{'s' * (others > 1)}" if others > 0 else ""
-    return f"But {METRICS['p95'].in_line} {places[0]}{more}." if places else ""
+    where = f"But while TPS gains, {METRICS['p95'].in_line} gets worse"
+    return f"{where}: {places[0]}{more}." if places else ""
 
 
 def left_out(archive: Archive) -> pd.DataFrame:
@@ -127,9 +127,10 @@ def claims(archive: Archive) -> pd.DataFrame:
 
 
 def agreed(judged: pd.DataFrame) -> str:
-    """How many claims agree: `7 of the authors' 8 conclusions agree.`; "" without any."""
-    agreeing = judged["word"].eq(agree.AGREES).sum()
-    return f"{agreeing} of the authors' {len(judged)} conclusions agree." if len(judged) else ""
+    """How many claims have which word: `The authors' conclusions: 7 agree, 1 disagrees.`; "" without
+    any."""
+    counts = agree.in_numbers(judged["word"])
+    return f"The authors' conclusions: {counts}." if counts else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
