@@ -539,6 +539,18 @@ def test_a_verdict_is_told_with_its_direction_once():
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
 
 
+@pytest.mark.parametrize("counts", [(1, 4, 16, 32, 64, 128, 256, 512), (1, 4, 16, 64)])
+def test_words_stand_on_their_own_interval_also_where_points_are_close(counts):
+    """In shorter lines then, none raised above its neighbours."""
+    rows = [("tps", t, "encrypted", 8.0 + t % 7, 6.0 + t % 5, "cannot tell") for t in counts]
+    (ax,) = plots.threads_figure(verdicts(rows)).axes
+    words = [note for note in ax.texts if note.get_text().startswith("cannot")]
+    assert {note.xyann for note in words} == {(0, 5)}
+    assert all(note.get_text().endswith("\u202f%") for note in words)
+    short = len(counts) == 8
+    assert [note.get_text().count("\n") for note in words] == [1 + short] * len(counts)
+
+
 @pytest.mark.parametrize("arms", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
 @pytest.mark.parametrize("change", [3.0, 400.0])
 @pytest.mark.parametrize("narrow", [False, True])

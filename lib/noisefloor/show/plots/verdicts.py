@@ -154,15 +154,17 @@ def _against_threads(
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
         canvas.remember(ax, [x], [y], [row.Index])
     crowded = len(at) * len(arms) > (7 if small else 10)  # no room for words, signs instead
+    gap = min(np.diff([*at.values()]), default=step) * wide / (stop - begin)
+    short = small or crowded or gap < 2 * half  # words that fit between two neighbours
     for arm, line in lines.groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, small)
-            canvas.judged(ax, x, row, limit, ink[arm], "o", words, small or crowded)
+            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, short, not small)
+            canvas.judged(ax, x, row, limit, ink[arm], "o", words, short)
     for row in joint.itertuples():
-        x, words = end + place[row.arm], _words(row, small)
+        x, words = end + place[row.arm], _words(row, small, not small)
         canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
     named: dict[str, tuple[float, float]] = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
@@ -194,12 +196,11 @@ def _against_threads(
     ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in label))
 
 
-def _words(row: Any, small: bool) -> str:
-    """Verdict and change of a point; where there is little room, the verdict in short lines."""
+def _words(row: Any, short: bool, sized: bool) -> str:
+    """Verdict of a point, in short lines where there is little room, and its change if `sized`."""
     word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
-    return (
-        textwrap.fill(word, 7, break_long_words=False) if small else f"{word}\n{canvas.size(row)}"
-    )
+    word = textwrap.fill(word, 7, break_long_words=False) if short else word
+    return f"{word}\n{canvas.size(row)}" if sized else word
 
 
 # -- against load ----------------------------------------------------------------------------------
@@ -254,7 +255,8 @@ def load_figure(
         arms = list(pd.unique(rows["arm"]))
         place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
         for row in rows.itertuples():
-            x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
+            little = narrow or len(rows) > 4
+            x, words = row.rate + place[row.arm], _words(row, little, not little)
             canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = "" if narrow else f"; shaded: {_same(margin)}"
@@ -498,8 +500,9 @@ def _forest(
 
 @canvas.responsive
 def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
-    one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
+    """Forest of published claims: each change as a dot over a grey bar, as far as chance reaches: the
+    range of what two runs of one unchanged server differ by. No bar, no interval. A dot is hollow
+    where there is no verdict.
 
     `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
     linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
@@ -510,7 +513,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    legend = ["grey bars: how far two runs of one unchanged server differ"]
+    legend = ["a dot inside its grey bar may be chance: runs of one unchanged server differ as much"]
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()
