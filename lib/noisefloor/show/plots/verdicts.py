@@ -500,9 +500,8 @@ def _forest(
 
 @canvas.responsive
 def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """Forest of published claims: each change as a dot over a grey bar, as far as chance reaches: the
-    range of what two runs of one unchanged server differ by. No bar, no interval. A dot is hollow
-    where there is no verdict.
+    """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
+    one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
 
     `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
     linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
