@@ -173,6 +173,8 @@ def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
     figure = plots.threads_figure(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
+    named = "TPS: change, with its interval (↑ faster, ↓ slower)"  # where no title says it
+    assert texts(figure).count(named) == (0 if isinstance(metric, list) else 2)
 
 
 def test_a_metric_that_is_not_there_is_refused():

@@ -89,9 +89,10 @@ def threads_figure(
             name, colour = names.pop(key), ink[key]
         if narrow and (ax is axes[0] or by == "metric"):
             names["band"] = f"shaded: {_same(margin)}"
-        words = "" if narrow else _bars(panel[~panel["control"]])
+        words = canvas.shows(ax, shown, "" if narrow else _bars(panel[~panel["control"]]))
+        words = words if by == "metric" else f"{metric_label(shown, True)}: {words}"
         name = textwrap.fill(name, 38 if narrow else 84)
-        canvas.above(ax, canvas.shows(ax, shown, words), name, names, ink, narrow, colour)
+        canvas.above(ax, words, name, names, ink, narrow, colour)
     canvas.apart(figure)
     return figure
 
@@ -164,7 +165,7 @@ def _against_threads(
             words = GLYPHS[kind(row.verdict)] if crowded else _words(row, short, not small)
             canvas.judged(ax, x, row, limit, ink[arm], "o", words, short)
     for row in joint.itertuples():
-        x, words = end + place[row.arm], _words(row, small, not small)
+        x, words = end + place[row.arm], _words(row, small)
         canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
     named: dict[str, tuple[float, float]] = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
@@ -196,11 +197,11 @@ def _against_threads(
     ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in label))
 
 
-def _words(row: Any, short: bool, sized: bool) -> str:
-    """Verdict of a point, in short lines where there is little room, and its change if `sized`."""
+def _words(row: Any, short: bool, sized: bool = False) -> str:
+    """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
     word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
     word = textwrap.fill(word, 7, break_long_words=False) if short else word
-    return f"{word}\n{canvas.size(row)}" if sized else word
+    return f"{word}\n{canvas.size(row)}" if sized or not short else word
 
 
 # -- against load ----------------------------------------------------------------------------------
@@ -255,8 +256,7 @@ def load_figure(
         arms = list(pd.unique(rows["arm"]))
         place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
         for row in rows.itertuples():
-            little = narrow or len(rows) > 4
-            x, words = row.rate + place[row.arm], _words(row, little, not little)
+            x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
             canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = "" if narrow else f"; shaded: {_same(margin)}"
