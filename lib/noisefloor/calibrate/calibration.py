@@ -92,8 +92,8 @@ class Calibration:
         return (
             f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
             f"campaigns, at worst {math.ceil(false.max())}.",
-            f"On noisy servers it misses a real 2 % difference in {missed[2]:.0f} of 100 campaigns, one of "
-            f"4 % in {missed[4]:.0f}.",
+            f"On noisy servers it misses a real 2 % difference in {missed[2]:.0f} of 100 campaigns, "
+            f"one of 4 % in {missed[4]:.0f}.",
             *self._repeated(),
         )
 

@@ -512,7 +512,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    legend = ["a dot inside its grey bar may be chance: runs of one unchanged server differ as much"]
+    legend = ["a dot inside its grey bar may be chance: runs of an unchanged server differ as much"]
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()
