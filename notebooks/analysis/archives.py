@@ -116,20 +116,21 @@ def facts(archive: Archive) -> dict[str, Any]:
 
 def claims(archive: Archive) -> pd.DataFrame:
     """What the authors of the runs claim, and whether their runs agree: columns what its authors say,
-    word (of `claims.agree`), what their runs say. Raises Refusal for a claim in about.toml that cannot
-    be read."""
+    that is (in the unit of the runs), their claim (a word of `claims.agree`), what their runs say.
+    Raises Refusal for a claim in about.toml that cannot be read."""
     rows, base = main(archive), archive.baseline
     judged = [
         (claim["said"], *_answer(_asserted(rows, claim), claim, base))
         for claim in archive.about.get("claims", ())
     ]
-    return pd.DataFrame(judged, columns=["what its authors say", "word", "what their runs say"])
+    columns = ["what its authors say", "that is", "their claim", "what their runs say"]
+    return pd.DataFrame(judged, columns=columns)
 
 
 def agreed(judged: pd.DataFrame) -> str:
     """How many claims have which word: `The authors' conclusions: 7 agree, 1 disagrees.`; "" without
     any."""
-    counts = agree.in_numbers(judged["word"])
+    counts = agree.in_numbers(judged["their claim"])
     return f"The authors' conclusions: {counts}." if counts else ""
 
 
@@ -163,13 +164,13 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     return ends[0], ends[1]
 
 
-def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str]:
-    """(word, answer): whether rows agree with a claim, by the rule for all claims, both told as changes
-    of the arm against the baseline in one unit. A claim about an average is compared with the mean
-    change, whose interval is as wide as if the rows shared all of their errors."""
+def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str, str]:
+    """(claim, word, answer): whether rows agree with a claim, by the rule for all claims, both told as
+    changes of the arm against the baseline in one unit. A claim about an average is compared with the
+    mean change, whose interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
-        return agree.NOT_COMPARABLE, f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
+        return "–", agree.NOT_COMPARABLE, "no runs of both with an interval"
     metric = rows["metric"].iloc[0]
     if claim.get("mean"):
         mean = 100 * np.expm1(np.log1p(rows[ENDS].astype(float) / 100).mean())
@@ -177,21 +178,22 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tupl
     words = [agree.agreement(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
     limits = theirs if "by" in claim else ()
     times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
-    that = f"that is {amounts.spread(*theirs, metric, times=times)}; " if "by" in claim else ""
+    that = amounts.words(metric)[theirs[1] <= 0]
+    that = amounts.spread(*theirs, metric, times=times) if "by" in claim else that
     if claim.get("mean") or len(rows) == 1:
-        return words[0], f"{that}{words[0]}: {_with_ends(rows.iloc[0], times)}"
+        return that, words[0], _with_ends(rows.iloc[0], times)
     broken = rows[[word == agree.DISAGREES for word in words]]
-    here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
+    here = f"{_spread(rows, times)}{_farthest(rows, theirs, times)}"
     if broken.empty:
-        return agree.AGREES, f"{that}{agree.AGREES} at all {len(rows)}: {here}"
+        return that, agree.AGREES, f"at all {len(rows)}: {here}"
     places = ", ".join(
         f"{row['workload'].split(', ')[-1]} with {counted(row['threads'])} "
         f"{_spread(broken.loc[[index]], times)}"
         for index, row in broken.head(3).iterrows()
     )
     more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-    counts = f"{agree.DISAGREES} at {len(broken)} of {len(rows)}"
-    return agree.DISAGREES, f"{that}{counts} ({places}{more}): {here}"
+    counts = f"not at {len(broken)} of {len(rows)}"
+    return that, agree.DISAGREES, f"{counts} ({places}{more}): {here}"
 
 
 def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
@@ -201,7 +203,7 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     out: Any = np.maximum(theirs[0] - change, change - theirs[1])
     if out.max() <= 0:
         return ""
-    return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
+    return f"; farthest from the claim {_with_ends(rows.loc[out.idxmax()], times)}"
 
 
 def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:

@@ -556,6 +556,12 @@ def test_arms_that_share_no_thread_count_are_one_sentence(tree, out):
     refused(said, 2, "setting=a: no other arm has a metric and a thread count in common with it")
 
 
+def _told(judged):
+    """{what the authors say: the other cells of its row}"""
+    rows = judged.itertuples(index=False)
+    return {said: amounts.ascii_only(" | ".join(cells)) for said, *cells in rows}
+
+
 def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     _ingest(_percona_2026(tree), out)
     at = {"both": '"buffer pool 2G" = [1, 64], "buffer pool 12G" = [1, 64]'}
@@ -579,14 +585,13 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     words = "The authors' conclusions: 3 agree, 1 disagrees, 1 not comparable."
     assert analysis.agreed(judged) == words
     assert analysis.agreed(judged[:0]) == ""
-    answers = judged.itertuples(index=False)
-    told = {name: amounts.ascii_only(answer) for name, _, answer in answers}
-    assert told["both"].startswith("agrees at all 2: here +")
-    assert told["one"].startswith("agrees: +")
-    assert told["none"] == "not comparable: no runs of both with an interval"
+    told = _told(judged)
+    assert told["both"].startswith("faster | agrees | at all 2: +")
+    assert told["one"].startswith("faster | agrees | +")
+    assert told["none"] == "– | not comparable | no runs of both with an interval"
     # a third of the faster one's number is half of the other one's
-    assert told["a third"].startswith("that is +49.3 to +51.5 %; agrees: +")
-    assert told["a tenth"].startswith("that is 0.0 to +11.1 %; disagrees: +")
+    assert told["a third"].startswith("+49.3 to +51.5 % | agrees | +")
+    assert told["a tenth"].startswith("0.0 to +11.1 % | disagrees | +")
 
 
 def test_an_archive_of_one_comparison_begins_as_a_study_does(tree, out, home):
@@ -621,12 +626,13 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     r = archives.load(folder, "m5", label="host", restarts=True)
     judged = analysis.claims(r)
     assert analysis.agreed(judged) == "The authors' conclusions: 7 agree, 1 disagrees."
-    answers = judged.itertuples(index=False)
-    told = {said: amounts.ascii_only(answer) for said, _, answer in answers}
+    told = _told(judged)
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
-    assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
+    assert most.startswith("-35.0 to 0.0 % | agrees | at all 13: -35.5 to +12.6 %; farthest from ")
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
-    assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
+    assert amd == "slower | agrees | at all 56: 1.2 to 2.9 times slower"
+    (broken,) = (a for a in told.values() if " | disagrees | " in a)
+    assert broken.startswith("+5.0 to +14.0 % | disagrees | not at 1 of 3 (48 vCPU with 64 threads -3.4 %)")
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
     said, graviton = analysis.arms_in_words(r)
