@@ -111,11 +111,8 @@ class Calibration:
         inside, n = int(repeats["inside"].sum()), len(repeats)
         share = f"{100 * inside / n:.0f} %; goal 90 %"
         words = f"{inside} of {n} repeats fell into the promised range ({share})."
-        if not (bad := self._badly_predicted()):
-            return words, TRUSTED
-        names = " or ".join(INSTRUMENTS.get(r.instrument, r.instrument) for r in bad)
-        did = f"{sum(r.inside for r in bad)} of {sum(r.repeats for r in bad)} did"
-        return words, NO_TRUST.format(f"{names}: there {did}")
+        bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
+        return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
 
     def _badly_predicted(self) -> list[Any]:
         """The instruments whose repeats fall into their range less often than the goal says."""
