@@ -28,7 +28,7 @@ from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
-from noisefloor.show.rows import ENDS, is_control, is_joint, threads_label
+from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
@@ -168,7 +168,7 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
 def _sizes(row: Row) -> dict[str, str]:
     """What a source says, what its numbers say of which metric, and the interval of that: changes of
     the metric's own value, all three in one unit."""
-    claimed, change, *ends = (row[c] for c in ("claimed_pct", *ENDS))
+    claimed, change, ends = row["claimed_pct"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
     metric, noun = row["metric"], statement.terms_of(row["metric"]).noun
     times = amounts.in_times(claimed, change, *ends, metric=metric)
     size = amounts.spread(change, change, metric, times=times)
