@@ -47,9 +47,9 @@ def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
     return in_order(last.sort_index()).head(most)
 
 
-def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
-    """(commonest verdict, sentence) of each arm: how large its changes are where they have a
-    direction, and in how many of its comparisons, each at one thread count, with which verdict."""
+def arms_in_words(archive: Archive) -> list[str]:
+    """A sentence for each arm: how large its changes are where they have a direction, and in how many
+    of its comparisons, each at one thread count, with which verdict."""
     rows, leads = main(archive), []
     for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
         metric = mine["metric"].iloc[0]
@@ -58,8 +58,7 @@ def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
         first, *others = (f"{_sized(str(word), of, times)} in {len(of)}" for word, of in groups)
         many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
         name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
-        sentence = f"{name}: {', '.join([f'{first} {many}', *others])}."
-        leads.append((str(mine["verdict"].mode()[0]), sentence))
+        leads.append(f"{name}: {', '.join([f'{first} {many}', *others])}.")
     return leads
 
 
@@ -85,7 +84,8 @@ def contrary(archive: Archive) -> str:
     ]
     others = len(places) - 1
     more = f" and at {others} other place{'s' * (others > 1)}" if others > 0 else ""
-    return f"But {METRICS['p95'].in_line} {places[0]}{more}." if places else ""
+    where = f"But while TPS gains, {METRICS['p95'].in_line} gets worse"
+    return f"{where}: {places[0]}{more}." if places else ""
 
 
 def left_out(archive: Archive) -> pd.DataFrame:
@@ -116,20 +116,22 @@ def facts(archive: Archive) -> dict[str, Any]:
 
 def claims(archive: Archive) -> pd.DataFrame:
     """What the authors of the runs claim, and whether their runs agree: columns what its authors say,
-    word (of `claims.agree`), what their runs say. Raises Refusal for a claim in about.toml that cannot
-    be read."""
+    that is (in the unit of the runs), their claim (a word of `claims.agree`), what their runs say.
+    Raises Refusal for a claim in about.toml that cannot be read."""
     rows, base = main(archive), archive.baseline
     judged = [
         (claim["said"], *_answer(_asserted(rows, claim), claim, base))
         for claim in archive.about.get("claims", ())
     ]
-    return pd.DataFrame(judged, columns=["what its authors say", "word", "what their runs say"])
+    columns = ["what its authors say", "that is", "their claim", "what their runs say"]
+    return pd.DataFrame(judged, columns=columns)
 
 
 def agreed(judged: pd.DataFrame) -> str:
-    """How many claims agree: `7 of the authors' 8 conclusions agree.`; "" without any."""
-    agreeing = judged["word"].eq(agree.AGREES).sum()
-    return f"{agreeing} of the authors' {len(judged)} conclusions agree." if len(judged) else ""
+    """How many claims have which word: `The authors' conclusions: 7 agree, 1 disagrees.`; "" without
+    any."""
+    counts = agree.in_numbers(judged["their claim"])
+    return f"The authors' conclusions: {counts}." if counts else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
@@ -162,13 +164,13 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     return ends[0], ends[1]
 
 
-def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str]:
-    """(word, answer): whether rows agree with a claim, by the rule for all claims, both told as changes
-    of the arm against the baseline in one unit. A claim about an average is compared with the mean
-    change, whose interval is as wide as if the rows shared all of their errors."""
+def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str, str]:
+    """(claim, word, answer): whether rows agree with a claim, by the rule for all claims, both told as
+    changes of the arm against the baseline in one unit. A claim about an average is compared with the
+    mean change, whose interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
-        return agree.NOT_COMPARABLE, f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
+        return "–", agree.NOT_COMPARABLE, "no runs of both with an interval"
     metric = rows["metric"].iloc[0]
     if claim.get("mean"):
         mean = 100 * np.expm1(np.log1p(rows[ENDS].astype(float) / 100).mean())
@@ -176,21 +178,22 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tupl
     words = [agree.agreement(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
     limits = theirs if "by" in claim else ()
     times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
-    that = f"that is {amounts.spread(*theirs, metric, times=times)}; " if "by" in claim else ""
+    that = amounts.words(metric)[theirs[1] <= 0]
+    that = amounts.spread(*theirs, metric, times=times) if "by" in claim else that
     if claim.get("mean") or len(rows) == 1:
-        return words[0], f"{that}{words[0]}: {_with_ends(rows.iloc[0], times)}"
+        return that, words[0], _with_ends(rows.iloc[0], times)
     broken = rows[[word == agree.DISAGREES for word in words]]
-    here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
+    here = f"{_spread(rows, times)}{_farthest(rows, theirs, times)}"
     if broken.empty:
-        return agree.AGREES, f"{that}{agree.AGREES} at all {len(rows)}: {here}"
+        return that, agree.AGREES, f"at all {len(rows)}: {here}"
     places = ", ".join(
         f"{row['workload'].split(', ')[-1]} with {counted(row['threads'])} "
         f"{_spread(broken.loc[[index]], times)}"
         for index, row in broken.head(3).iterrows()
     )
     more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-    counts = f"{agree.DISAGREES} at {len(broken)} of {len(rows)}"
-    return agree.DISAGREES, f"{that}{counts} ({places}{more}): {here}"
+    counts = f"not at {len(broken)} of {len(rows)}"
+    return that, agree.DISAGREES, f"{counts} ({places}{more}): {here}"
 
 
 def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
@@ -200,7 +203,7 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     out: Any = np.maximum(theirs[0] - change, change - theirs[1])
     if out.max() <= 0:
         return ""
-    return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
+    return f"; farthest from the claim {_with_ends(rows.loc[out.idxmax()], times)}"
 
 
 def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:

@@ -23,6 +23,7 @@ from noisefloor.stats.verdict import differs
 from noisefloor.text import amounts
 
 SLEEP_S = 0.001  # of the arm that sleeps in every transaction
+MISSED_PCT = 10  # of campaigns, at most: a difference that `cannot tell` hardly hides
 AT_ONCE = {
     "rate-same": "identical servers",
     "rate-sleep": "a sleep of 1 ms",
@@ -42,11 +43,19 @@ class Page(calibrate.Calibration):
 
     @property
     def box(self) -> Shown:
-        """The box at the top of the page: the four sentences."""
+        """The box at the top of the page: the four sentences, and what to do."""
         computed = f"Computed {self.figures['facts']['date'][:10]}."
         sentences = joined(piece("headline", _narrow(s)) for s in self.sentences)
-        inner = joined((sentences, piece("answer", (), (), "", computed)))
+        inner = joined((sentences, piece("answer", (), (), self.advice, computed)))
         return Shown(piece("box", inner), self.headline)
+
+    @property
+    def advice(self) -> str:
+        """What a reader should do: what `cannot tell` may hide is what noisy campaigns miss more often
+        than one in ten times."""
+        missed = self._missed.max()
+        hidden = missed[missed <= MISSED_PCT].index.min()
+        return f'act on what it reports; "cannot tell" may hide up to {hidden} %: repeat on other boots'
 
     @property
     def details(self) -> list[str]:
@@ -56,8 +65,8 @@ class Page(calibrate.Calibration):
         details = [
             f"Equal servers, {kinds}: {false.min():.1f} to {false.max():.1f} of 100 synthetic "
             "campaigns name a difference.",
-            f"Missed, by how much runs and starts scatter: a real 2 % in {low[2]:.0f} to {high[2]:.0f} % "
-            f"of campaigns, 4 % in {low[4]:.0f} to {high[4]:.0f} %.",
+            "Missed in the median kind of noise, by how much runs and starts scatter: a real 2 % in "
+            f"{low[2]:.0f} to {high[2]:.0f} % of campaigns, 4 % in {low[4]:.0f} to {high[4]:.0f} %.",
         ]
         try:
             pairs = ((self.identical, "identical servers"), (self.controls, "a server with itself"))
@@ -115,6 +124,7 @@ class Page(calibrate.Calibration):
             meta,
             title="How far can these results be trusted?",
             headline=self.headline,
+            advice=self.advice,
             campaigns=self.campaigns,
             raw=[calibrate.recorded()],
         )

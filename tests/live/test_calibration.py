@@ -2,6 +2,7 @@
 
 The full one is recorded under data/raw/recorded; `make test` runs a small one."""
 
+import html
 import itertools
 import json
 import math
@@ -558,17 +559,35 @@ def test_figures_are_drawn(recorded):
 
 def test_the_page_begins_with_four_sentences(whole, recorded):
     wolf, misses, repeat, trust = whole.sentences
-    assert wolf.startswith("False alarms: ")
-    assert misses.startswith("Missed: at most ")
-    assert repeat == "Repeats: 1 of 2 fell into the predicted range (50.0 %; goal 90 %)."
-    assert trust == "Do not rely on a single boot for connections."
+    false, at = whole.cells["different_pct"], whole.power.set_index("truth_pct")["named"]
+    assert wolf == (
+        f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
+        f"campaigns, at worst {math.ceil(false.max())}."
+    )
+    assert misses == (
+        f"On noisy servers it misses a real 2 % difference in {100 - at[2].min():.0f} of 100 "
+        f"campaigns, one of 4 % in {100 - at[4].min():.0f}."
+    )
+    assert repeat == "1 of 2 repeats fell into the promised range (50 %; goal 90 %)."
+    assert trust == "Do not trust one machine boot for connections."
     assert all(s in whole.box.text for s in whole.sentences)
-    assert "Computed 20" in whole.box.markup
+    shown = html.unescape(re.sub("<[^>]+>", " ", whole.box.markup)).replace("\u202f", " ")
+    assert f"What to do: {whole.advice}. Computed 20" in " ".join(shown.split())
     *_, unknown, nothing = recorded.sentences
     assert unknown == "Whether a repeat falls into its range is not known."
-    assert "a single boot for anything" in nothing
+    assert nothing == "Do not trust one machine boot for anything."
     for sentence in (*whole.sentences, *recorded.sentences):
-        assert len([word for word in sentence.split() if re.search(r"\w", word)]) <= 15
+        assert len([word for word in sentence.split() if re.search(r"\w", word)]) <= 20
+    said = f"How far can these results be trusted? {shown}"
+    assert len([word for word in said.split() if re.search(r"\w", word)]) <= 90, said
+
+
+@pytest.mark.parametrize(("missed_at_4", "hidden"), [(9, 4), (11, 10)])
+def test_what_cannot_tell_may_hide_is_computed(recorded, missed_at_4, hidden):
+    cells = recorded.figures["cells"].copy()
+    cells["larger_4"] = cells["n"] * (100 - missed_at_4) / 100
+    told = page.Page(recorded.figures | {"cells": cells}).advice
+    assert f'"cannot tell" may hide up to {hidden} %' in told
 
 
 def test_what_the_sentences_rest_on_stands_below_them(whole, recorded):

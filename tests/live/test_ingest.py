@@ -591,6 +591,12 @@ def test_arms_that_share_no_thread_count_are_one_sentence(tree, out):
     refused(said, 2, "setting=a: no other arm has a metric and a thread count in common with it")
 
 
+def _told(judged):
+    """{what the authors say: the other cells of its row}"""
+    rows = judged.itertuples(index=False)
+    return {said: amounts.ascii_only(" | ".join(cells)) for said, *cells in rows}
+
+
 def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     _ingest(_percona_2026(tree), out)
     at = {"both": '"buffer pool 2G" = [1, 64], "buffer pool 12G" = [1, 64]'}
@@ -607,20 +613,20 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     found = archives.load(out, "mysql", label="server")
     assert found.study.title == "Two servers"
     assert found.study.question == "Two servers"
-    ((verdict, said),) = analysis.arms_in_words(found)
-    assert verdict == "faster"
+    (said,) = analysis.arms_in_words(found)
     assert said.startswith("percona-server against mysql: ")
     assert said.endswith("\u202f% faster in 2 of 2 comparisons (TPS).")
     judged = analysis.claims(found)
-    assert analysis.agreed(judged) == "3 of the authors' 5 conclusions agree."
-    answers = judged.itertuples(index=False)
-    told = {name: amounts.ascii_only(answer) for name, _, answer in answers}
-    assert told["both"].startswith("agrees at all 2: here +")
-    assert told["one"].startswith("agrees: +")
-    assert told["none"] == "not comparable: no runs of both with an interval"
+    words = "The authors' conclusions: 3 agree, 1 disagrees, 1 not comparable."
+    assert analysis.agreed(judged) == words
+    assert analysis.agreed(judged[:0]) == ""
+    told = _told(judged)
+    assert told["both"].startswith("faster | agrees | at all 2: +")
+    assert told["one"].startswith("faster | agrees | +")
+    assert told["none"] == "– | not comparable | no runs of both with an interval"
     # a third of the faster one's number is half of the other one's
-    assert told["a third"].startswith("that is +49.3 to +51.5 %; agrees: +")
-    assert told["a tenth"].startswith("that is 0.0 to +11.1 %; disagrees: +")
+    assert told["a third"].startswith("+49.3 to +51.5 % | agrees | +")
+    assert told["a tenth"].startswith("0.0 to +11.1 % | disagrees | +")
 
 
 def test_an_archive_of_one_comparison_begins_as_a_study_does(tree, out, home):
@@ -654,17 +660,18 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
     judged = analysis.claims(r)
-    assert analysis.agreed(judged) == "7 of the authors' 8 conclusions agree."
-    answers = judged.itertuples(index=False)
-    told = {said: amounts.ascii_only(answer) for said, _, answer in answers}
+    assert analysis.agreed(judged) == "The authors' conclusions: 7 agree, 1 disagrees."
+    told = _told(judged)
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
-    assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
+    assert most.startswith("-35.0 to 0.0 % | agrees | at all 13: -35.5 to +12.6 %; farthest from ")
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
-    assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
+    assert amd == "slower | agrees | at all 56: 1.2 to 2.9 times slower"
+    (broken,) = (a for a in told.values() if " | disagrees | " in a)
+    assert broken.startswith("+5.0 to +14.0 % | disagrees | not at 1 of 3 (48 vCPU with 64 threads -3.4 %)")
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    (amd, said), (graviton, _) = analysis.arms_in_words(r)
-    assert (amd, graviton) == ("slower", "cannot tell")
+    said, graviton = analysis.arms_in_words(r)
+    assert "cannot tell in 36." in graviton
     assert said == (
         "AMD (m5a) against Intel (m5): 1.4 to 2.9 times slower in 55 of 56 comparisons (TPS), "
         "cannot tell in 1."
@@ -683,17 +690,19 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     r = archives.load(paths.published() / "archives" / "2026-pgo", "mysql-non-pgo", label="server")
     joint, judged = analysis.summary(analysis.main(r)), analysis.claims(r)
     worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
-    assert worst == "But p95 latency +33.4\u202f% at 64 threads (RW, buffer pool 32G)."
+    at = "at 64 threads (RW, buffer pool 32G)"
+    assert worst == f"But while TPS gains, p95 latency gets worse: +33.4\u202f% {at}."
     shown = report.archived(r, joint, leads, analysis.agreed(judged), worst).markup
-    assert shown.index(worst) > shown.index("6 conclusions agree")  # beside what to do
-    for words in (leads[0][1], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
+    assert shown.index(worst) > shown.index("conclusions: 6 agree")  # beside what to do
+    for words in (leads[0], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
         assert words in shown
+    assert "nf-sign" not in shown  # the sentences have the words
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")
     assert len([word for word in said.split() if re.search(r"\w", word)]) <= 90, said
     facts = json.loads((tmp_path / "archive-2026-pgo.json").read_text())
     assert facts["advice"] == r.about["advice"]
     assert facts["title"].endswith("?")
-    assert facts["headline"] == f"{leads[0][1]} {worst}"
+    assert facts["headline"] == f"{leads[0]} {worst}"
 
 
 def test_what_is_published_does_not_depend_on_this_machine(tmp_path, monkeypatch):

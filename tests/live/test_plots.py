@@ -173,6 +173,8 @@ def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
     figure = plots.threads_figure(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
+    named = "TPS: change, with its interval (↑ faster, ↓ slower)"  # where no title says it
+    assert texts(figure).count(named) == (0 if isinstance(metric, list) else 2)
 
 
 def test_a_metric_that_is_not_there_is_refused():
@@ -537,6 +539,18 @@ def test_a_control_does_not_widen_the_axis():
 def test_a_verdict_is_told_with_its_direction_once():
     assert "slower\n8.4 times" in texts(plots.threads_figure(one(739.0), "p95"))
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
+
+
+@pytest.mark.parametrize("counts", [(1, 4, 16, 32, 64, 128, 256, 512), (1, 4, 16, 64)])
+def test_words_stand_on_their_own_interval_also_where_points_are_close(counts):
+    """In shorter lines then, none raised above its neighbours."""
+    rows = [("tps", t, "encrypted", 8.0 + t % 7, 6.0 + t % 5, "cannot tell") for t in counts]
+    (ax,) = plots.threads_figure(verdicts(rows)).axes
+    words = [note for note in ax.texts if note.get_text().startswith("cannot")]
+    assert {note.xyann for note in words} == {(0, 5)}
+    assert all(note.get_text().endswith("\u202f%") for note in words)
+    short = len(counts) == 8
+    assert [note.get_text().count("\n") for note in words] == [1 + short] * len(counts)
 
 
 @pytest.mark.parametrize("arms", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])

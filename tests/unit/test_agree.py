@@ -1,7 +1,6 @@
 """One rule for every claim, one unit for both numbers; and whether an order falls or rises."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -22,12 +21,6 @@ from noisefloor.claims import agree, order
 )
 def test_a_share_of_either_number_becomes_a_change_of_the_arm(percent, ahead, own, expected):
     assert agree.change_of_claim(percent, ahead=ahead, own=own) == pytest.approx(expected)
-
-
-def test_up_to_35_percent_ahead_is_55_percent_on_the_other_base():
-    assert agree.turned(-35.5) == pytest.approx(55.0, abs=0.1)
-    assert agree.turned(agree.turned(-35.5)) == pytest.approx(-35.5)
-    assert agree.turned(-100) == math.inf
 
 
 @pytest.mark.parametrize(

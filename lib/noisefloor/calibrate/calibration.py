@@ -1,6 +1,7 @@
 """The synthetic figures and the campaigns together: tables, goals, and sentences."""
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.calibrate import heldout, live, truth
-from noisefloor.calibrate.goals import goals_table, pct
+from noisefloor.calibrate.goals import goals_table
 from noisefloor.data import results
 from noisefloor.stats import scatter
 
@@ -20,7 +21,7 @@ INSTRUMENTS = {
     "restart": "restarts", "thread pool": "thread pools",
     "at a rate": "at a rate",
 }  # fmt: skip
-NO_TRUST = "Do not rely on a single boot for {}."
+NO_TRUST = "Do not trust one machine boot for {}."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 
@@ -85,14 +86,14 @@ class Calibration:
 
     @property
     def sentences(self) -> tuple[str, str, str, str]:
-        """How often it cries wolf, what it misses, whether a repeat falls into the interval, and where
-        it must not be trusted."""
-        false, missed = self.cells["different_pct"], self._missed
+        """How often it reports a difference where there is none, what it misses, whether a repeat falls
+        into the promised range, and where it must not be trusted."""
+        false, missed = self.cells["different_pct"], self._missed.max()
         return (
-            f"False alarms: {false.median():.1f} % of simulated comparisons of equal servers report a "
-            f"difference (at worst {false.max():.1f} %).",
-            f"Missed: at most {missed.max()[4]:.0f} % of real differences of 4 %, {missed.max()[2]:.0f} % "
-            "of those of 2 %.",
+            f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
+            f"campaigns, at worst {math.ceil(false.max())}.",
+            f"On noisy servers it misses a real 2 % difference in {missed[2]:.0f} of 100 campaigns, "
+            f"one of 4 % in {missed[4]:.0f}.",
             *self._repeated(),
         )
 
@@ -105,11 +106,11 @@ class Calibration:
         try:
             repeats = self.repeats
         except live.TooShort:
-            return "Whether a repeat falls into its range is not known.", NO_TRUST.format(
-                "anything"
-            )
+            unknown = "Whether a repeat falls into its range is not known."
+            return unknown, NO_TRUST.format("anything")
         inside, n = int(repeats["inside"].sum()), len(repeats)
-        words = f"Repeats: {inside} of {n} fell into the predicted range ({pct(inside / n)}; goal 90 %)."
+        share = f"{100 * inside / n:.0f} %; goal 90 %"
+        words = f"{inside} of {n} repeats fell into the promised range ({share})."
         bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
         return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
 

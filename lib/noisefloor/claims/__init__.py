@@ -27,7 +27,7 @@ from noisefloor.claims.judged import (
 from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
-from noisefloor.show.report import words
+from noisefloor.show.report import statement, words
 from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers, upper
@@ -67,8 +67,8 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
         return ""
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
-    least = source["limit"] == "least"
-    asserted = agree.claimed(claimed, most=source["limit"] == "most", least=least)
+    limit = source["limit"]
+    asserted = agree.claimed(claimed, most=limit == "most", least=limit == "least")
     answered: dict[str, list[str]] = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
         alike: dict[str, list[Row]] = {}
@@ -79,9 +79,9 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
-    printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
-    unit = "" if printed else _unit(claimed, asserted, source["metric"], least)
-    return " ".join([f"{says} ({label}{unit and f'; {unit}'}).", *sentences])
+    printed = f"{abs(claimed):.3g}" in source["said"] and not limit
+    unit = "" if printed else f"; that is {_in_unit(claimed, limit, source['metric'])}"
+    return " ".join([f"{says} ({label}{unit}).", *sentences])
 
 
 def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
@@ -95,13 +95,12 @@ def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, A
     return each[each["threads"].between(low, high)], SimpleNamespace(verdicts=there)
 
 
-def _unit(claimed: float, theirs: agree.Range, metric: str, least: bool) -> str:
-    """A claimed change in the unit of ours: `that is -9.0 to 0.0 %`."""
+def _in_unit(claimed: float, limit: str, metric: str, times: bool | None = None) -> str:
+    """A claimed change in the unit of ours: `-8.3 %`, `at most -9.0 %`, `4.7 times slower or more`."""
     if not claimed:
-        return "that is no change"
-    if least:
-        return f"that is {amounts.change(claimed, metric)} or more"
-    return f"that is {amounts.spread(*theirs, metric)}"
+        return "no change"
+    size = amounts.spread(claimed, claimed, metric, times=times)
+    return {"most": f"at most {size}", "least": f"{size} or more"}.get(limit, size)
 
 
 def _at(part: Sequence[Row]) -> str:
@@ -167,19 +166,19 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
 
 
 def _sizes(row: Row) -> dict[str, str]:
-    """What a source says, what its numbers say, and the interval of that: changes of the metric's own
-    value, all three in one unit."""
-    low, high = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
-    both = {
-        "that is": (low, high),
-        "change": (row["change_pct"],) * 2,
-        "interval": (row["lo_pct"], row["hi_pct"]),
+    """What a source says, what its numbers say of which metric, and the interval of that: changes of
+    the metric's own value, all three in one unit."""
+    claimed, change, ends = row["claimed_pct"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
+    metric, noun = row["metric"], statement.terms_of(row["metric"]).noun
+    times = amounts.in_times(claimed, change, *ends, metric=metric)
+    size = amounts.spread(change, change, metric, times=times)
+    sizes = {
+        "that is": _in_unit(claimed, row["limit"], metric, times),
+        "change": f"{size} ({noun})" if times else f"{size} {noun}",
+        "interval": amounts.spread(*ends, metric, times=times),
     }
-    times = amounts.in_times(*itertools.chain(*both.values()), metric=row["metric"])
-    return {
-        name: amounts.spread(*ends, row["metric"], times=times) if all(map(pd.notna, ends)) else "–"
-        for name, ends in both.items()
-    }
+    known = map(pd.notna, (claimed, change, ends[0]))
+    return {name: sizes[name] if there else "–" for name, there in zip(sizes, known, strict=True)}
 
 
 def of_itself(row: Row) -> str:

@@ -21,12 +21,6 @@ def change_of_claim(percent: float, *, ahead: bool, own: bool) -> float:
     return 100 * ((ratio if ahead else 1 / ratio) - 1)
 
 
-def turned(change: float) -> float:
-    """The change of the baseline against the arm, from that of the arm against the baseline, in
-    percent: 55 for -35.5."""
-    return 100 * (1 / (1 + change / 100) - 1) if change > -100 else math.inf
-
-
 def claimed(percent: float, *, most: bool = False, least: bool = False) -> Range:
     """The range of a claimed change. most: it is a limit that smaller changes keep; least: one that
     larger changes keep."""

@@ -89,9 +89,10 @@ def threads_figure(
             name, colour = names.pop(key), ink[key]
         if narrow and (ax is axes[0] or by == "metric"):
             names["band"] = f"shaded: {_same(margin)}"
-        words = "" if narrow else _bars(panel[~panel["control"]])
+        words = canvas.shows(ax, shown, "" if narrow else _bars(panel[~panel["control"]]))
+        words = words if by == "metric" else f"{metric_label(shown, True)}: {words}"
         name = textwrap.fill(name, 38 if narrow else 84)
-        canvas.above(ax, canvas.shows(ax, shown, words), name, names, ink, narrow, colour)
+        canvas.above(ax, words, name, names, ink, narrow, colour)
     canvas.apart(figure)
     return figure
 
@@ -154,13 +155,15 @@ def _against_threads(
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
         canvas.remember(ax, [x], [y], [row.Index])
     crowded = len(at) * len(arms) > (7 if small else 10)  # no room for words, signs instead
+    gap = min(np.diff([*at.values()]), default=step) * wide / (stop - begin)
+    short = small or crowded or gap < 2 * half  # words that fit between two neighbours
     for arm, line in lines.groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, small)
-            canvas.judged(ax, x, row, limit, ink[arm], "o", words, small or crowded)
+            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, short, not small)
+            canvas.judged(ax, x, row, limit, ink[arm], "o", words, short)
     for row in joint.itertuples():
         x, words = end + place[row.arm], _words(row, small)
         canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
@@ -194,12 +197,11 @@ def _against_threads(
     ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in label))
 
 
-def _words(row: Any, small: bool) -> str:
-    """Verdict and change of a point; where there is little room, the verdict in short lines."""
+def _words(row: Any, short: bool, sized: bool = False) -> str:
+    """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
     word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
-    return (
-        textwrap.fill(word, 7, break_long_words=False) if small else f"{word}\n{canvas.size(row)}"
-    )
+    word = textwrap.fill(word, 7, break_long_words=False) if short else word
+    return f"{word}\n{canvas.size(row)}" if sized or not short else word
 
 
 # -- against load ----------------------------------------------------------------------------------
@@ -510,7 +512,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    legend = ["grey bars: how far two runs of one unchanged server differ"]
+    legend = ["a dot inside its grey bar may be chance: runs of an unchanged server differ as much"]
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()

@@ -14,7 +14,7 @@ from noisefloor.data.archive import Archive
 from noisefloor.data.results import LATENCY, PROCESSOR, THROUGHPUT, Results
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, has_value, piece, say
+from noisefloor.show.markup import TOLD, Shown, has_value, joined, piece, say
 from noisefloor.show.report import words
 from noisefloor.show.report.pieces import (
     flat,
@@ -63,16 +63,16 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
 
 
 def archived(
-    r: Archive, rows: pd.DataFrame, leads: Sequence[tuple[str, str]], agreed: str, contrary: str
+    r: Archive, rows: pd.DataFrame, leads: Sequence[str], agreed: str, contrary: str
 ) -> Shown:
-    """The head of an archive's page: (commonest verdict, sentence) of each arm, whether its claims
-    `agreed`, and from its about.toml what to do, beside what is `contrary` to it, how often, when and
-    where it was measured. Where `rows`, its comparisons, are one: as of a study."""
+    """The head of an archive's page: a sentence for each arm, whether its claims `agreed`, and from its
+    about.toml what to do, beside what is `contrary` to it, how often, when and where it was measured.
+    Where `rows`, its comparisons, are one: as of a study."""
     lines = [*filter(None, (agreed, contrary))]
     if len(rows) == 1:
         return begin(r, answer=" ".join(lines))
     plots.theme([r.study.baseline, *r.study.arms])
-    headline = " ".join(filter(None, [*(sentence for _, sentence in leads), contrary]))
+    headline = " ".join(filter(None, [*leads, contrary]))
     advice = r.about.get("advice", "")
     save(
         r.verdicts,
@@ -86,9 +86,9 @@ def archived(
     )
     often, where = r.about.get("measured"), words.where(r.meta)
     measured = f"Measured {often}: {where}." if often else where
-    shown = [(verdict, sentence, "") for verdict, sentence in leads[:FEW]]
-    inner = piece("answer", shown, lines, advice, measured)
-    return Shown(piece("box", inner), headline)
+    shown = [piece("headline", sentence) for sentence in leads[:FEW]]
+    shown.append(piece("answer", (), lines, advice, measured))
+    return Shown(piece("box", joined(shown)), headline)
 
 
 # -- figures ---------------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ class Part:
         """`3.1 to 6.5 % more TPS`, `8.6 times the CPU per connection`; without a word yet `+3.1 % TPS`.
         whole: with what it is of."""
         metric, change = self._far["metric"], self._far["change_pct"]
-        terms = _terms(metric)
+        terms = terms_of(metric)
         word = terms.more if change > 0 else terms.less
         of = f"{word} {terms.of}" if whole else word
         changes = [row["change_pct"] for row in self.rows]
@@ -246,7 +246,7 @@ class Part:
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
-        verb, _, _, noun, _ = _terms(self.rows[0]["metric"])
+        verb, _, _, noun, _ = terms_of(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
             alone = f"how {arm} differs from {base} in {noun}"
             what = f"what {does} does to {noun}" if does else alone
@@ -282,7 +282,8 @@ class Terms(NamedTuple):
     of: str
 
 
-def _terms(metric: str) -> Terms:
+def terms_of(metric: str) -> Terms:
+    """How a sentence says a change of a metric."""
     label = metric_label(metric)
     terms = TOLD["terms"].get(metric, ["has", "higher", "lower", label[:1].lower() + label[1:]])
     verb, more, less, noun = terms[:4]
