@@ -63,8 +63,8 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
     Refusal, Damaged."""
     if _is_archive(source):
         return archive.load(source, baseline, texts=texts)
-    if newest := _newest(source):
-        folders = results.beside(paths.campaign(newest))
+    if leading := report.leading_campaign(source):
+        folders = results.beside(paths.campaign(leading))
         having = [f for f in folders if workload in ("", *_workloads(f))]
         return results.load(*(having or folders))
     folder = paths.campaign(source)
@@ -78,11 +78,6 @@ def _printed(source: results.Results, run: str) -> dict[str, str]:
         if isinstance(source, archive.Archive)
         else results.raw(source, run)
     )
-
-
-def _newest(study: str) -> str | None:
-    """The campaign that leads the page of a study, a recorded one first; None for no study."""
-    return report.recorded_campaign(study) or report.newest_campaign(study)
 
 
 def _workloads(folder: Path) -> list[str]:
@@ -500,7 +495,7 @@ class Explorer:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         works = [w.name for w in source.study.workloads]
         if _is_page(source):  # of finished campaigns: none has to be read as a whole for this
-            leading = _workloads(paths.campaign(_newest(self.campaign.value) or ""))
+            leading = _workloads(paths.campaign(report.leading_campaign(self.campaign.value) or ""))
             works.sort(key=lambda name: name not in leading)
         else:
             works = [w for w in works if w in set(source.judged()["workload"])]

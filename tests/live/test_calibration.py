@@ -25,6 +25,7 @@ from noisefloor.calibrate import found, goals, heldout, live, rivals, truth
 from noisefloor.data import design, results, tidy
 from noisefloor.measure import collect
 from noisefloor.stats import combine, scatter
+from noisefloor.stats.runs import BUCKET
 
 # --- the recorded figures ---------------------------------------------------------------------------
 
@@ -475,6 +476,15 @@ def test_a_repeat_is_predicted_from_those_before_it_and_never_from_itself():
     assert (row.repeats, row.inside) == (3, 2)
     low = scipy_stats.binomtest(2, 3).proportion_ci(0.95).low
     assert row.lo_pct == pytest.approx(100 * low)
+
+
+def test_a_percentile_is_predicted_no_closer_than_half_a_bucket():
+    sittings = tuple(combine.Campaign(x, 1e-8, 9) for x in (0.0, 0.4 * BUCKET))
+    for metric, inside in (("p99", True), ("tps", False)):
+        one = heldout.Comparison("a study", "a question", "a CPU", "sysbench", metric, sittings)
+        (row,) = heldout.held_out([one]).itertuples()
+        assert (row.inside, row.inside_tau) == (inside, inside)
+        assert (row.half_pct == pytest.approx(50 * BUCKET)) == inside
 
 
 def test_tau_is_that_of_all_questions_with_repeats():

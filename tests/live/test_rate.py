@@ -141,14 +141,17 @@ def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
     assert rates.pooled_quantiles([out], [0.99])[0.99] > 0.06
 
 
-def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb):
-    asked = study(rate=20_000)
+@pytest.mark.parametrize("rate", [20_000, RATE_MOST], ids=["unserved", "queue full"])
+def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb, rate):
+    asked = study(rate=rate)
     c, bench = campaign(asked, mariadb, *asked.compared)
     c.pair(bench, cell(c))
     assert len(whole(c)) == 2
     table, _, saturated = tidy.opened(c.folder).tidy_runs
     assert saturated == {asked.workloads[0].name: {asked.arms[0].name: [1, 1]}}
     assert set(table["metric"]) <= {"saturated", "steal"}
+    full = [tidy.read(run).get("queue_full", False) for run in tidy.run_folders(c.folder)]
+    assert any(full) == (rate == RATE_MOST)
 
 
 @mostly("mariadb")

@@ -12,6 +12,7 @@ from noisefloor.data import alarm, question
 from noisefloor.show import report
 from noisefloor.stats import combine
 from noisefloor.stats.combine import Tau
+from noisefloor.stats.runs import BUCKET
 
 CPU, TPS = "cpu_per_transaction", "tps"
 DF = 9  # of a campaign of ten blocks
@@ -138,6 +139,18 @@ def test_a_campaign_without_an_interval_or_cut_short_raises_no_alarm():
     assert (open_["answer"], open_["why"]) == ("cannot tell", "it has no interval")
     short = newest(before, last.assign(blocks=4))
     assert short["why"] == "it has 4 blocks, each earlier campaign 10 or more"
+
+
+def test_a_percentile_is_expected_no_closer_than_half_a_bucket():
+    """As on a page. Fifty rows judged together: each interval is wider than the expected range."""
+    half, alike = BUCKET / 2, [0.0] * 6
+    given = {"se": half / T, "together": 50}
+    p99, cpu = (newest(campaigns(*alike, 0.8 * half, metrics=(m,), **given)) for m in ("p99", CPU))
+    assert (p99["answer"], cpu["answer"]) == ("inside", "worse")
+    ends = [math.log1p(p99[end] / 100) for end in alarm.EXPECTED]
+    assert ends == pytest.approx([-half, half])
+    beyond = newest(campaigns(*alike, 1.1 * half, metrics=("p99",), **given))
+    assert beyond["answer"] == "worse"
 
 
 def test_rows_without_a_campaign_stay_as_they_are():

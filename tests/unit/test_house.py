@@ -23,6 +23,7 @@ MOST = {
     "imports of the worst module": 32,
     "if mysql / mariadb outside the engines": 0,
     "lines of one page's analysis in the library": 0,
+    "lines of the statistics": 1_500,
     "lines of the library": 27_940,
 }
 BAD = """
@@ -66,6 +67,7 @@ def test_what_is_counted():
         "imports of the worst module": 0,
         "if mysql / mariadb outside the engines": 1,
         "lines of one page's analysis in the library": 0,
+        "lines of the statistics": 7,
         "lines of the library": 7,
     }
 

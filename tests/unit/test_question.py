@@ -53,10 +53,18 @@ def test_a_design_is_what_is_compared_and_not_how_it_is_told():
     assert any("series (mysql 9.8, here mysql 9.7)" in d for d in differ)
 
 
-def test_an_unknown_fingerprint_is_no_error():
-    """A campaign of a design that no question has any more is a group of its own."""
-    meta = recorded()["binlog-encryption-standard-20261121-005924"]
-    assert len(design.fingerprint(design.design_of(meta))) == 12
+def test_a_campaign_of_an_unknown_fingerprint_is_left_out_and_says_why():
+    """Nobody asks what it asked, or its design is no more."""
+    rate, *odd = (
+        "binlog-encryption-rate-standard-20261129-110654",
+        "binlog-encryption-no-sync-standard-20261124-134051",
+        "binlog-encryption-headline-standard-20261124-123039",
+    )
+    r = results.load(*map(paths.campaign, (rate, *odd)))
+    assert [x.folder.name for x in r.every] == [rate]
+    gone, other = r.left
+    assert gone == f"{odd[0]} answers a question that its study does not ask any more"
+    assert other.startswith(f"{odd[1]} has another design: ")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,11 @@ def test_the_percentiles_of_a_block_are_those_of_all_its_transactions():
     assert len(p99) == 2
     assert found.loc[found["metric"] == "p99", "pair_id"].tolist() == ["p0", "p0"]
     assert not found["metric"].eq("p999").any(), "8,000 transactions hold 8 beyond it"
+    more = draw(-5, 0.3, 6_000)
+    found = rates.by_block(*block(((0, 0), (calm, calm)), ((0, 0), (more, more))))
+    p999 = found.loc[found["metric"] == "p999", "value"].tolist()
+    whole = np.quantile(np.concatenate([calm, more]), 0.999)  # 10 of 10,000 lie beyond it
+    assert p999 == pytest.approx([whole] * 2, rel=0.03)
 
 
 def test_a_saturated_window_counts_for_neither_arm():

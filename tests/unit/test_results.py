@@ -33,7 +33,7 @@ def test_the_study_is_the_one_that_was_measured(opened):
 def test_a_page_knows_its_server_where_one_was_measured(opened, engine, kind):
     """That of an archive is told in words; two commands have none."""
     vars(opened)["meta"] = opened.meta | {"engine": engine}
-    assert results.server_kind(opened) == kind
+    assert results.rows._server_kind(opened) == kind
 
 
 def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
@@ -177,6 +177,19 @@ def test_campaigns_of_a_design_that_is_no_more_leave_a_page_whose_newest_is_of_t
     assert third.startswith("c has another design: ")
     older = results.load(*three)  # none of them is present: they stand together as before
     assert [x.folder.name for x in older.every] == ["b", "a", "c"]
+
+
+def test_a_capacity_is_that_of_the_page_s_own_processor(three, recorded, tmp_path):
+    """The load figure draws it as a line."""
+    r = results.load(*three)
+    runs = r.parts[0].judged("in memory", "tps")
+    most = runs.loc[runs["arm"] == "plain", "value"].median()
+    assert results.highest_tps(r) == most > 0
+    away = answering(recorded, tmp_path / "d", "headline", "in memory", 24, host={"cpu": "another"})
+    assert results.highest_tps(results.load(away)) == most
+    both = results.load(three[1], away)
+    assert [p.folder.name for p in both.parts] == ["a", "d"]
+    assert results.highest_tps(both) == 0.0
 
 
 def test_campaigns_of_one_day_are_one_sitting(three, recorded, tmp_path):

@@ -9,7 +9,7 @@ from conftest import ROOT, noisefloor, refused
 from noisefloor import paths, studies
 from noisefloor.data import results
 from noisefloor.model import PROFILES, Study, StudyError, as_guest
-from noisefloor.show import report
+from noisefloor.show import bundle, report
 from noisefloor.show.report import batch
 from noisefloor.studies.own import asked
 
@@ -121,7 +121,7 @@ def test_the_page_of_a_setting_holds_its_sittings_and_no_other_setting(recorded)
     assert results.beside(second) == (first, second)
     assert report.recorded_campaign("settings-gtid") == second.name
     assert report.recorded_campaign("settings") is None
-    assert report.newest_campaign("settings-compression") is None
+    assert report.leading_campaign("settings-compression") is None
 
 
 def test_a_page_of_recorded_campaigns_has_all_of_them_and_none_of_this_machines_runs(recorded):
@@ -139,6 +139,10 @@ def test_a_page_of_recorded_campaigns_has_all_of_them_and_none_of_this_machines_
     words = f"--profile recorded takes no campaign, and '{own.name}' was given; nothing was run"
     with pytest.raises(report.ReportError, match=words):
         report.plan(["settings-gtid"], "recorded", {"campaign": own.name})
+    assert bundle.chosen("settings-gtid") == ("settings-gtid", tuple(both))  # and so has its pack
+    shutil.rmtree(paths.recorded())
+    live = tuple(paths.runs() / folder.name for folder in (both[1], own))
+    assert bundle.chosen("settings-gtid") == ("settings-gtid", live)
 
 
 def test_what_is_not_of_the_recorded_campaigns_is_not_published(home):

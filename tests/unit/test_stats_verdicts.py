@@ -161,6 +161,15 @@ def test_the_last_block_counts_when_it_has_as_many_pairs_as_the_first():
     assert not warned(whole, "early")
 
 
+@pytest.mark.parametrize("metric", ["tps", "p99"])
+def test_one_block_has_neither_interval_nor_word_and_says_so(metric):
+    row = first(built(0.1 + noise(4), metric=metric), blocks=10)
+    assert (row["blocks"], row["verdict"]) == (1, "cannot tell")
+    assert math.isnan(row["lo_pct"])
+    assert warned(row, "one block: two are needed for an interval")
+    assert not warned(first(built(0.1 + noise(8), metric=metric), blocks=10), "one block")
+
+
 def test_thread_counts_hold_the_truth_together_and_have_a_joint_row_where_they_do_not_differ():
     tables = [built(0.1 + noise(48, 0.02, t), threads=t) for t in (16, 1, 4)]
     verdicts = judged(joined(*tables), blocks=12)

@@ -148,6 +148,20 @@ def test_a_run_too_short_for_a_percentile_has_none(runs):
     assert not {"p95", "p99"} & tidy.metrics(FACTS | {"threads": n // 29}, runs[0]).keys()
 
 
+def test_a_window_whose_queue_ran_full_is_saturated_and_its_text_is_not_read(recorded, runs):
+    for run in runs:
+        text = run / "sysbench.txt"
+        text.write_text("FATAL: The event queue is full.\n")
+        sums = json.loads((run / "run.json").read_text())["sha256"]
+        change(run / "run.json", queue_full=True, sha256=sums | {text.name: tidy.sha256(text)})
+    table, problems, saturated = tidy.opened(recorded).tidy_runs
+    assert (problems, saturated) == ([], {"in memory": {"encrypted": [1, 1]}})
+    names = {run.name for run in runs}
+    assert set(table[table["run"].isin(names)]["metric"]) == {"saturated", "steal"}
+    assert not names & set(tidy.intervals(recorded)["run"])
+    assert len(tidy.quantiles(recorded, "in memory", 2))
+
+
 def test_what_the_disk_counted_is_known_where_it_was_read(runs):
     n = tidy.Run(runs[0]).sysbench["transactions"]
     assert "disk_bytes_per_transaction" not in tidy.metrics(FACTS, runs[0])

@@ -90,17 +90,17 @@ def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
     they are. The question itself is never among them."""
     rows = []
     for c in (c for c in every if len(c.sittings) > 1):
-        about = (c.study, c.question)
+        about, kind = (c.study, c.question), (c.instrument, c.metric)
         rest = [
             other.sittings
-            for other in repeated(every, c.instrument, c.metric)
+            for other in repeated(every, *kind)
             if (other.study, other.question) != about
         ]
         taus = combine.pooled_tau(rest), combine.estimate_tau(rest)
-        rows += [
-            (*about, c.instrument, c.metric, not a.side, 100 * (a.hi - a.lo) / 2, not b.side)
-            for a, b in zip(*(combine.held_out(c.sittings, tau) for tau in taus), strict=True)
-        ]
+        both = (combine.held_out(c.sittings, tau) for tau in taus)
+        for one, *ranges in zip(c.sittings[1:], *both, strict=True):
+            a, b = (question.no_closer(c.metric, one.effect, each) for each in ranges)
+            rows.append((*about, *kind, not a.side, 50 * (a.hi - a.lo), not b.side))
     columns = ["study", "question", "instrument", "metric", "inside", "half_pct", "inside_tau"]
     return pd.DataFrame(rows, columns=columns).astype({"inside": bool, "inside_tau": bool})
 

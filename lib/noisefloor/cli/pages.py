@@ -152,7 +152,7 @@ def verify(reports: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", type=click.Path(), help="Folder or FILE.zip. [reports/bundles/<campaign>/]")
 @_timeout_option
 def bundle(study: str, out: str | None, timeout: int) -> None:
-    """Write the blog pack of STUDY's newest campaign, or of a campaign by its name (also `ab-…`).
+    """Write the blog pack of STUDY's page (recorded campaigns first), or of a campaign (also `ab-…`).
 
     A Markdown post, its figures as SVG and PNG, an HTML fragment, the executed notebook, tables, raw
     files, and a script that computes every number again from them. Passwords, host names, user

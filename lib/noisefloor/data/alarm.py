@@ -1,7 +1,7 @@
 """Does the newest campaign lie where the earlier sittings predict? Separately for each processor.
 
-The range is that of `combine.predicted`. All comparisons of one check share the error of 5 %
-(Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
+The range is that of the pages (`question.no_closer`). All comparisons of one check share the error of
+5 % (Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -39,6 +39,7 @@ class _Check:
         if self.why or self.newest is None:
             return verdict.CANNOT_TELL, math.nan, math.nan, len(self.before), str(self.why)
         one = combine.predicted(self.newest, self.before, self.tau, checks)
+        one = question.no_closer(self.metric, self.newest.effect, one)
         worse = (one.side > 0) == metric_of(self.metric).worse_up
         word = (WORSE if worse else BETTER) if one.side else INSIDE
         return word, percent(one.lo), percent(one.hi), one.before, ""

@@ -68,6 +68,12 @@ def sittings(repeats: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[combine.C
     return [combine.mean_of_sitting(campaigns) for campaigns in by_sitting.values()]
 
 
+def no_closer(metric: str, effect: float, one: combine.Prediction) -> combine.Prediction:
+    """The prediction of a campaign with this effect, its range as pages show it (`at_least`)."""
+    _, lo, hi = at_least(metric, (one.lo + one.hi) / 2, one.lo, one.hi)
+    return combine.Prediction(lo, hi, 0 if lo <= effect <= hi else one.side, one.before)
+
+
 def _log(pct: float) -> float:
     return math.log1p(pct / 100) if pct > -100 else math.nan
 
@@ -122,8 +128,8 @@ def _row(
     if means:
         spread = tau(design.instrument(study, row["workload"]), metric)
         both = combine.combine_sittings(means, spread, int(row["together"]))
-        mean, lo, hi = at_least(metric, (both.mean, both.lo, both.hi))
-        _, *ahead = at_least(metric, (both.mean, both.next_lo, both.next_hi))
+        mean, lo, hi = at_least(metric, both.mean, both.lo, both.hi)
+        _, *ahead = at_least(metric, both.mean, both.next_lo, both.next_hi)
         columns = ("change_pct", "lo_pct", "hi_pct", "next_lo_pct", "next_hi_pct")
         for column, value in zip(columns, (mean, lo, hi, *ahead), strict=True):
             out[column] = percent(value) if math.isfinite(value) else math.nan

@@ -101,8 +101,8 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
         raise refused(words, "written")
     if "campaign" not in asked:
         return name, ()
-    if newest := report.newest_campaign(name):
-        return name, results.beside(paths.campaign(newest))
+    if leading := report.leading_campaign(name):
+        return name, results.beside(paths.campaign(leading))
     words = f"has no campaign, measured or recorded: `{report.measures(name)}` measures one"
     raise refused(f"{name} {words}", "written")
 

@@ -190,10 +190,8 @@ def _together(
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
         means, part = each["mean"].to_numpy(float), start.part if start else None
-        logs = at_least(
-            metric, tuple(map(float, rule.block_interval(means, together, part, known)))
-        )
-        word = verdict.word(logs[1], logs[2], margin, metric) if len(each) > 1 else CANNOT_TELL
+        logs = at_least(metric, *map(float, rule.block_interval(means, together, part, known)))
+        word = verdict.word(*logs[1:], margin, metric)  # `cannot tell` of one block
         notes = [*of_all]
         if planned and len(each) < (blocks or 0):
             notes.append(Reason(Why.ENDED_EARLY, blocks=len(each), declared=blocks))
@@ -201,8 +199,7 @@ def _together(
             notes.append(Reason(Why.PAIRS_LEFT_OUT, pairs=left_out))
         if len(each) < 2:
             notes.append(Reason(Why.ONE_BLOCK))
-        settled = word != CANNOT_TELL
-        needed = n if settled else _needed(each, logs[0], margin, together)
+        needed = n if word != CANNOT_TELL else _needed(each, logs[0], margin, together)
         return row(
             (*key, arm),
             (n, n),
@@ -254,9 +251,8 @@ def _rounding(metric: str, each: pd.DataFrame) -> float:
     return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in QUANTILES else 0.0
 
 
-def at_least(metric: str, logs: tuple[float, ...]) -> tuple[float, float, float]:
+def at_least(metric: str, mean: float, lo: float, hi: float) -> tuple[float, float, float]:
     """(mean, lo, hi), of a percentile no closer than half a bucket of the histogram."""
-    mean, lo, hi = logs
     if metric in QUANTILES:
         lo, hi = min(lo, mean - BUCKET / 2), max(hi, mean + BUCKET / 2)
     return mean, lo, hi

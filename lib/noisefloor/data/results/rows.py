@@ -44,16 +44,16 @@ def at_a_rate(page: Results) -> Results | None:
 
 def highest_tps(page: Results) -> float:
     """Transactions a second that the baseline reaches at most, in the median of its runs at one thread
-    count; 0 where that was not measured."""
+    count; 0 where that was not measured on the page's processor."""
     part = capacity(page)
     first = part.study.workloads[0]
     rows = only(part.judged(first.name, "tps"), arm=part.study.baseline.name)
-    if rows.empty or first.rate:
+    if rows.empty or first.rate or part.processor != page.processor:
         return 0.0
     return float(rows.groupby("threads")["value"].median().max())
 
 
-def server_kind(page: Results) -> str:
+def _server_kind(page: Results) -> str:
     """The kind of a page's server, `mysql`; "" without a server, or if only its name is known."""
     engine = page.meta.get("engine")
     return str(engine.get("kind", "")) if isinstance(engine, dict) else ""
@@ -97,7 +97,7 @@ def answering(page: Results, question: str) -> pd.DataFrame:
     all of them at once: those of the question's workloads and arms."""
     if page.parts[0].study.key:
         return page.of(question=question, control=False)
-    engine = server_kind(page)
+    engine = _server_kind(page)
     try:
         asked = studies.load(page.study.name, question=question, profile="standard", engine=engine)
     except StudyError:
@@ -172,7 +172,7 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    row["does"] = studies.does(part.study.name, row["arm"], server_kind(page), old)
+    row["does"] = studies.does(part.study.name, row["arm"], _server_kind(page), old)
     if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]
     return row

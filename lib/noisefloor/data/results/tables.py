@@ -114,7 +114,8 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
         step = _difference(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
         line += (row["change_pct"], row["change_pct then"], *map(percent, step))
-        lines.append((*line, _word(step, row["margin_pct"], row["metric"])))
+        margin = math.log1p(row["margin_pct"] / 100)
+        lines.append((*line, stats.verdict.word(*step[1:], margin, row["metric"])))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
 
@@ -130,8 +131,3 @@ def _difference(before: Logs, now: Logs) -> Logs:
     step = now[0] - before[0]
     lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
     return step, lo, step + math.hypot(now[2] - now[0], before[0] - before[1])
-
-
-def _word(logs: Logs, margin_pct: float, metric: str) -> str:
-    """The verdict of a change on the log scale."""
-    return stats.verdict.word(*logs[1:], math.log1p(margin_pct / 100), metric)

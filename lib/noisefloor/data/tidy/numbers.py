@@ -332,7 +332,8 @@ def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
     for facts, run in _runs(campaign, warmup=True):
         began = pd.Timestamp(facts["start"]).timestamp()
         zero = began if zero is None else zero
-        if (workload and facts["workload"] != workload) or not printed(run.place):
+        other = (workload and facts["workload"] != workload) or facts.get("queue_full")
+        if other or not printed(run.place):
             continue
         out = run.sysbench
         mean = {"t_s": [out["duration_s"]], "tps": [out["tps"]]}

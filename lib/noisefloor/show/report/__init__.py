@@ -31,8 +31,8 @@ from noisefloor.show.report.answers import (
 from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.batch import (
     index,
+    leading_campaign,
     measures,
-    newest_campaign,
     plan,
     plan_archive,
     publish,

@@ -46,10 +46,15 @@ def recorded_campaign(study: str) -> str | None:
     """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with: one of its
     leading question, else of an earlier leading one or of all questions, else any."""
     leading = headline(study)[:1] if study in STUDIES else ()
-    return newest_campaign(study, paths.recorded(), leading=(*leading, "headline", ""))
+    return _newest(study, paths.recorded(), leading=(*leading, "headline", ""))
 
 
-def newest_campaign(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | None:
+def leading_campaign(study: str) -> str | None:
+    """The campaign that leads a page, a pack or the explorer: a recorded one, else the newest live one."""
+    return recorded_campaign(study) or _newest(study)
+
+
+def _newest(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | None:
     """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
     live, or in the `folders` alone. With `leading` a short one only where there is no other, and one of
     the first of these questions that has any."""
@@ -131,7 +136,7 @@ def _job(
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.recorded() / newest))
     elif source.stem in MEASURED_BY and study != "own-study":  # a question of its user's
         checked(source, values)  # what is wrong with them is said first
-        values["campaign"] = newest_campaign(study)
+        values["campaign"] = _newest(study)
         if not values["campaign"] or profile:
             raise refused(
                 f"{study} is shown again from its newest campaign, of which there is "
