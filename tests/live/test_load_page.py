@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from noisefloor import paths, studies
+from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
@@ -266,6 +266,23 @@ def test_transactions_at_a_rate_have_their_figure_and_their_field():
     assert (reached / each["offered"])[each["offered"] < 200].between(0.97, 1.03).all()
     assert (each["99th percentile latency, ms"] > each["Median latency, ms"]).all()
     assert "Each load in units" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"), [("binlog-encryption-rate-standard-20261129-110654", 1), (TLS, 2)]
+)
+def test_a_pair_takes_the_time_of_one_window_at_once_and_of_two_in_turn(name, turns, monkeypatch):
+    took, judge = [], schedule.judge_campaign
+
+    def noted(*given, pair_seconds, **more):
+        took.append(pair_seconds)
+        return judge(*given, pair_seconds=pair_seconds, **more)
+
+    monkeypatch.setattr(schedule, "judge_campaign", noted)
+    r = results.load(paths.campaign(name))
+    r.alone()
+    windows = r.runs.loc[~r.runs["warmup"], "slice_s"]
+    assert took == [turns * (windows.median() + schedule.LOST_S)]
 
 
 def test_a_page_of_connections_that_measured_no_rate_begins_with_its_thread_counts():

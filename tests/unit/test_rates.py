@@ -119,9 +119,9 @@ def test_a_saturated_window_counts_for_neither_arm():
     assert rates.saturated(table, "OFF") == {"load": {"ON": [1, 2]}}
 
 
-def judged(study, full=0, windows=20, seed=8):
-    """The verdict row of processor time of a study at one rate: 10 % more, so many of its windows
-    saturated."""
+def judged(study, full=0, windows=20, seed=8, metric="cpu_per_transaction", swing=0.0):
+    """The verdict row of a metric of a study at one rate: 10 % more, so many of its windows
+    saturated; swing: by which its blocks differ."""
     (work,), arms = study.workloads[:1], study.compared
     rng, rows = np.random.default_rng(seed), []
     for pair, (i, arm) in product(range(windows), enumerate(arms)):
@@ -129,7 +129,8 @@ def judged(study, full=0, windows=20, seed=8):
         key |= {"block": pair // 2, "pair": pair, "pair_id": f"p{pair}", "position": i}
         key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
         value = 0.001 * (1 + 0.1 * i) * rng.normal(1, 0.005)
-        rows.append(key | {"metric": "cpu_per_transaction", "value": value})
+        value *= math.exp(i * swing * (-1) ** key["block"])
+        rows.append(key | {"metric": metric, "value": value})
     saturated = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
     return schedule.judge_campaign(
         study, tidy.frame(rows), None, saturated=saturated, pair_seconds=8
@@ -139,6 +140,14 @@ def judged(study, full=0, windows=20, seed=8):
 @pytest.fixture
 def ab():
     return studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
+
+
+def test_minutes_are_those_of_windows_and_none_are_told_of_percentiles_of_a_block(ab):
+    cpu, p99 = (judged(ab, metric=m, swing=0.3).iloc[0] for m in ("cpu_per_transaction", "p99"))
+    assert cpu["verdict"] == p99["verdict"] == CANNOT_TELL
+    assert cpu["minutes_needed"] == pytest.approx(cpu["runs_needed"] * 8 / 60)
+    assert p99["runs_needed"] > 20
+    assert math.isnan(p99["minutes_needed"])
 
 
 def test_up_to_a_tenth_of_saturated_windows_is_said(ab):

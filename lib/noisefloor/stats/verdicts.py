@@ -207,7 +207,8 @@ def _together(
             margin_pct=margin_pct,
             verdict=word,
             needed=needed,
-            seconds=asked.pair_seconds,
+            # a percentile at a rate is of a whole block
+            seconds=None if metric in QUANTILES and key[1] in asked.beside else asked.pair_seconds,
             warnings=notes,
             together=together,
             threads=pd.NA if threads in (None, JOINT) else threads,

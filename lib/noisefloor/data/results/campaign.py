@@ -197,8 +197,7 @@ class Results:
             tables = [(design.sitting_key(r.opened.meta), r.alone(**asked)) for r in campaigns]
             tables = [(name, table) for name, table in tables if len(table)]
             if tables:
-                newest = campaigns[-1].study
-                newest = replace(newest, sittings=_sittings(newest))
+                newest = _with_sittings(campaigns[-1].study)
                 results.append(question.combined(tables, newest, processor))
         if not results:
             raise tidy.Damaged(f"{self.folder.name} holds no whole pair; nothing can be judged")
@@ -224,16 +223,16 @@ class Results:
         rows = self.judged(workload, metric)
         if rows.empty:
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
-        timed, plan = asked.workloads[0].tool == "time", self.meta.get("plan")
-        each = 3 if timed and plan and plan["control"] else 2  # runs of a pair
-        seconds = each * (slices.median() + (0.0 if timed else schedule.LOST_S))
+        first, plan = asked.workloads[0], self.meta.get("plan")
+        timed, turns = first.tool == "time", 1 if schedule.at_once(asked, first) else 2
+        turns += bool(timed and plan and plan["control"])  # of a pair, one after the other
         try:
             table = schedule.judge_campaign(
                 asked,
                 rows,
                 plan,
                 saturated=self.opened.tidy_runs.saturated,
-                pair_seconds=seconds,
+                pair_seconds=turns * (slices.median() + (0.0 if timed else schedule.LOST_S)),
             )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
@@ -269,7 +268,7 @@ def only(table: pd.DataFrame, **asked: str) -> pd.DataFrame:
     return table[kept]
 
 
-def _sittings(asked: model.Study) -> int:
-    """How many sittings a question takes, as its study says now; campaigns before 0.3 do not."""
+def _with_sittings(asked: model.Study) -> model.Study:
+    """A question with the sittings that its study asks for now; campaigns before 0.3 do not say."""
     now = None if asked.profile.quick else studies.present(asked)
-    return (now or asked).sittings
+    return replace(asked, sittings=(now or asked).sittings)
