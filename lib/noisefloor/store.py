@@ -42,7 +42,7 @@ class StoreError(Refusal):
 
 
 class NothingToJudge(StoreError):
-    """A campaign without a pair."""
+    """A campaign that has not ended, or without a pair."""
 
 
 class _Number(sa.TypeDecorator[float]):
@@ -224,6 +224,8 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     facts, campaign = tidy.meta(folder), results.load(folder)
     if missing := [k for k in ("created", "seed") if k not in facts]:
         raise StoreError(f"{folder.name}/campaign.json has no {missing[0]!r}; it was not stored")
+    if facts.get("finished") == "":  # nobody sees an estimate before that
+        raise NothingToJudge(f"{folder.name} has not ended; it was not stored")
     if not tidy.run_folders(folder):
         raise StoreError(f"{folder.name} holds no run; it was not stored")
     # a campaign is the same one in another folder, and a machine may reuse a folder's name
@@ -242,12 +244,9 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     row["asked"] = int(campaign.verdicts["asked"].max())
     table = table.assign(campaign=row["id"], position=table.index)
     table["engine"] = [builds.get(arm, row["engine"]) for arm in table["arm"]]
-    verdicts = table[list(_verdict.columns.keys())].to_dict("records")
-    return _cells(row), [_cells(verdict) for verdict in verdicts]
-
-
-def _cells(row: Mapping[Any, Any]) -> dict[str, Any]:
-    return {column: _cell(value) for column, value in row.items()}
+    every: list[dict[Any, Any]] = [row, *table[list(_verdict.columns.keys())].to_dict("records")]
+    row, *verdicts = ({column: _cell(v) for column, v in cells.items()} for cells in every)
+    return row, verdicts
 
 
 def _cell(value: Any) -> Any:

@@ -48,6 +48,12 @@ def test_the_figure_shows_the_knee_the_capacity_and_each_change(found):
     for words in ("saturated", "capacity of one alone: 520", "encrypted", "+10.0", "cannot tell"):
         assert words in text
     assert text.count("cannot tell") == 2
+    top, low = drawn.axes
+    lines = [[*line.get_xdata()] for line in top.lines]
+    assert lines.count([*RATES]) == 4  # p50 and p99 of both arms
+    assert [520.0, 520.0] in lines
+    bars = [[*line.get_ydata()] for line in low.lines if line.get_linewidth() == 7]
+    assert bars == [[-5.0, 25.0]] * 2
     assert "offered transactions a second" in text
     assert "saturated" in plots.svg(drawn.narrow())
 

@@ -142,6 +142,8 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
     )
     six = rows.assign(together=6)
     assert report.finding(six).endswith(" Intervals: 95 % for all of them together.")
+    two = pd.concat([six, six.assign(metric="cpu_per_transaction")], ignore_index=True)
+    assert report.finding(two).endswith(" Intervals: 95 % for all of one metric together.")
 
 
 def test_a_caption_says_which_rows_have_no_word_yet():

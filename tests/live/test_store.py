@@ -290,6 +290,17 @@ def test_one_damaged_campaign_does_not_stop_the_others(project):
     assert run("store", "no-such").exit_code == 2
 
 
+def test_a_campaign_that_has_not_ended_is_left_out(project):
+    """Its estimate is seen at its end, and not before."""
+    edited(paths.runs() / f"{STUDY}-2", finished="")
+    said = f"noisefloor: {STUDY}-2 has not ended; it was not stored\n"
+    every, named = run("store"), run("store", f"{STUDY}-2")
+    assert (every.exit_code, every.stderr) == (0, said)
+    assert every.stdout.endswith("1 of 2 campaigns are in data/processed/history.sqlite\n")
+    assert (named.exit_code, named.stderr) == (1, said)
+    assert set(store.history(store.address(), STUDY)["campaign"].dropna()) == {f"{STUDY}-1"}
+
+
 def test_the_plot_is_a_file_of_its_own(project):
     run("store")
     for name, starts in (("a.svg", b"<?xml"), ("a.png", b"\x89PNG")):

@@ -303,7 +303,8 @@ def finding(verdicts: pd.DataFrame) -> str:
     which verdict, and of the commonest verdict only how many did. The numbers are in the figure
     and in the data behind it."""
     several = "together" in verdicts and verdicts["together"].max() > 1
-    level = "Intervals: 95 % for all of them together." if several else ""
+    which = "them" if verdicts["metric"].nunique() == 1 else "one metric"
+    level = f"Intervals: 95 % for all of {which} together." if several else ""
     if len(verdicts) <= WHOLE:
         return " ".join(filter(None, [*findings(verdicts), level]))
     by_metric: dict[str, list[str]] = {}  # what is told: the metrics that it is told of
