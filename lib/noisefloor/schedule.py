@@ -174,13 +174,13 @@ def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[
         start = stats.scatter.start_scatter(metric) if study.design != "switched" else None
         each = (max(sds.values()) / 100) ** 2 / fit + (2 * start.cv**2 if start else 0.0)
         half = stats.student.quantile(q, blocks - 1) * math.sqrt(each / blocks)
-        if (
-            metric in study.floor
-        ):  # of a server that is not restarted, as `rule.block_interval` has it
+        # of a server that is not restarted, as `rule.block_interval` has it
+        if metric in study.floor:
             cv, df = study.floor[metric]
             whole = each / blocks + (added := 2 * (cv / 100) ** 2)
             df = whole**2 / ((each / blocks) ** 2 / (blocks - 1) + added**2 / df)
             half = max(half, stats.student.quantile(q, df) * math.sqrt(whole))
+        *_, half = stats.verdicts.at_least(metric, 0.0, -half, half)
         half_widths[metric] = round(100 * math.expm1(half), 2)
     return half_widths
 

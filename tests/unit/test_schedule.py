@@ -110,6 +110,14 @@ def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
     assert schedule.plan(STANDARD)["expected"].keys() == {"tps", "cpu_per_transaction"}
 
 
+def test_of_a_percentile_no_less_than_half_a_bucket_is_expected():
+    settings = ["sync_binlog=1,0"]
+    asked = studies.load("own-study", settings=settings, rate=500, guest=True)  # one start
+    halves = schedule.expected(asked, {"blocks": 8}, pairs=10**9)
+    bucket = round(100 * math.expm1(stats.runs.BUCKET / 2), 2)
+    assert halves == {"p99": bucket, "cpu_per_transaction": 0.0}
+
+
 def test_of_what_is_not_recorded_nothing_is_expected(noise):
     noise({})
     assert schedule.plan(QUICK)["expected"] == {}
