@@ -106,5 +106,5 @@ def functions_answer(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) 
     answer = f"Of {of} {len(more)} differ between the arms, {same} between two {baseline} runs."
     names = [] if more.empty else list(more.loc[more["more_us"] > 0, "function"])
     if keys := [name for name in names if name.startswith(KEY_SETUP)]:
-        answer += f" A key is set up for each transaction: {', '.join(keys)} take more time."
+        answer += f" More time goes to setting up a key for each transaction: {', '.join(keys)}."
     return answer
