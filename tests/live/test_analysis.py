@@ -14,7 +14,7 @@ from analysis import backups, binlog, connections, estimates, tablespaces, upgra
 from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
-from noisefloor.show import plots
+from noisefloor.show import plots, report
 
 FIGURES = tomllib.loads((DATA / "amounts.toml").read_text())["figures"]
 TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
@@ -581,5 +581,19 @@ def test_the_price_in_cores_is_throughput_times_cpu(smoke):
     assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
 
 
+def test_what_everything_costs_is_told_where_it_was_measured(smoke):
+    page = results.load(paths.campaign("tablespace-encryption-writes-standard-20261126-025128"))
+    found = tablespaces.everything(page)
+    assert set(found["workload"]) == {"read and write", "write only"}
+    assert set(found["metric"]) == {"cpu_per_transaction"}
+    said = report.headline_of(report.primary(found), brief=True)
+    assert "ncrypting everything" in said
+    assert tablespaces.everything(smoke).empty
+
+
 def test_an_arm_that_leaves_nothing_readable_is_not_told(smoke):
+    page = results.load(paths.campaign("tablespace-encryption-rate-standard-20261129-132930"))
+    said = tablespaces.exposed(page)
+    assert re.fullmatch(r"With tables only the rows can still be read in the [\w, ]+\.", said)
+    assert all(place in said for place in ("binlog", "redo log", "undo log"))
     assert tablespaces.exposed(smoke).startswith("No arm")

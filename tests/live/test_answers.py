@@ -302,6 +302,13 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
     assert "at 8,500 MB/s (openssl speed, on this machine)" in said
 
 
+def test_a_cipher_of_another_library_than_the_server_s_lets_expect_nothing():
+    r = results.load(paths.campaign("binlog-encryption-rate-standard-20261129-110654"))
+    assert len(results.expectation(r))
+    vars(r)["meta"] = r.meta | {"cipher_library": "3.0.19"}  # as the machine's own command has it
+    assert results.expectation(r).empty
+
+
 @pytest.mark.parametrize(
     ("given", "more"),
     [
