@@ -12,6 +12,7 @@ from noisefloor.show.rows import metric_label
 
 MOST = 12  # functions that are shown
 FALSE = 0.05  # share of false discoveries among functions
+KEY_SETUP = ("EVP_BytesToKey", "SHA512_Init")  # of OpenSSL, where it derives a key
 
 
 def contrast(
@@ -36,6 +37,20 @@ def contrast(
             | figure("apart_pct", block_mean((means[one] - means[other]).dropna()), to_percent)
         )
     return pd.DataFrame(found)
+
+
+def hides(effects: pd.DataFrame, other: str) -> str:
+    """Whether the slow disk, the first condition of `contrast`, hides the cost that `other` shows: by the
+    interval of how far both effects lie apart, a sentence a metric; "" without rows."""
+    sentences = []
+    for row in effects.to_dict("records"):
+        answer = "the slow disk does not hide the cost"
+        if row["apart_pct"] * row[f"{other}_pct"] < 0:  # its effect is the smaller one
+            answer = "the slow disk hides the cost, or a part of it"
+        if not row["apart_pct lo"] * row["apart_pct hi"] > 0:
+            answer = "cannot tell whether the slow disk hides the cost"
+        sentences.append(f"{row['metric']}: {answer}.")
+    return " ".join(sentences)
 
 
 def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -72,4 +87,24 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
         row: dict[str, Any] = {"function": function, f"{baseline}, µs": before}
         found.append(row | figure("more_us", block_mean(more[function])))
     found.sort(key=lambda r: -abs(r["more_us"]))
-    return pd.DataFrame(found[:MOST])
+    return pd.DataFrame(found)
+
+
+def alike(profiles: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The profiles of the A/A control, `baseline` on both sides."""
+    return profiles[profiles["arm"].isin([baseline, baseline + model.CONTROL_SUFFIX])]
+
+
+def functions_answer(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> str:
+    """How many functions differ between the arms and between two runs of the baseline, and whether keys
+    are set up, in sentences; "" where nothing was sampled."""
+    if profiles.empty:
+        return ""
+    more = grown(profiles, tidy, baseline)
+    same = len(grown(alike(profiles, baseline), tidy, baseline))
+    of = f"{profiles['function'].nunique():,} functions"
+    answer = f"Of {of} {len(more)} differ between the arms, {same} between two {baseline} runs."
+    names = [] if more.empty else list(more.loc[more["more_us"] > 0, "function"])
+    if keys := [name for name in names if name.startswith(KEY_SETUP)]:
+        answer += f" More time goes to setting up a key for each transaction: {', '.join(keys)}."
+    return answer

@@ -31,6 +31,13 @@ def price(page: Results, workload: str) -> pd.DataFrame:
     return pd.DataFrame(columns | {"verdict": rows["verdict"]})
 
 
+def everything(page: Results) -> pd.DataFrame:
+    """What encrypting everything costs where pages are written: verdict rows of CPU per transaction, none
+    where that was not measured."""
+    rows = page.of(metric=CPU, control=False, question="writes")
+    return rows[rows["arm"].eq("everything")].assign(does="encrypting everything")
+
+
 def exposed(page: Results) -> str:
     """In words: which arms encrypt something and leave rows readable elsewhere."""
     sentences = []

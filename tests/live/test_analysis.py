@@ -14,7 +14,7 @@ from analysis import backups, binlog, connections, estimates, tablespaces, upgra
 from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
-from noisefloor.show import plots
+from noisefloor.show import plots, report
 
 FIGURES = tomllib.loads((DATA / "amounts.toml").read_text())["figures"]
 TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
@@ -503,6 +503,51 @@ def test_among_many_functions_the_share_of_false_ones_is_held():
     assert binlog.grown(*profiled(0.0, many), "plain").empty
 
 
+def test_functions_are_counted_beside_those_of_two_plain_runs():
+    def asked(between_arms, between_plain, function):
+        shares, cpu = profiled(between_arms)
+        plain, its = profiled(between_plain)
+        plain["arm"] = plain["arm"].replace("encrypted", "plain again")
+        both = joined(shares, plain.assign(run="a" + plain["run"], pair_id="a" + plain["pair_id"]))
+        both["function"] = both["function"].replace("memcpy", function)
+        cpu = joined(cpu, its.assign(run="a" + its["run"]))
+        more = len(binlog.grown(both, cpu, "plain"))
+        same = len(binlog.grown(binlog.alike(both, "plain"), cpu, "plain"))
+        said = binlog.functions_answer(both, cpu, "plain")
+        counts = f"Of 3 functions {more} differ between the arms, {same} between two plain runs."
+        assert said.startswith(counts)
+        return more, same, said.removeprefix(counts).strip()
+
+    more, _, keys = asked(30.0, 0.0, "EVP_BytesToKey")
+    assert more
+    assert keys == "More time goes to setting up a key for each transaction: EVP_BytesToKey."
+    assert asked(30.0, 0.0, "row_search_mvcc")[2] == ""
+    assert asked(-30.0, 0.0, "EVP_BytesToKey")[2] == ""  # it takes less
+    assert asked(0.0, 30.0, "EVP_BytesToKey")[1]  # a world in which plain runs differ is seen
+    assert binlog.functions_answer(pd.DataFrame(columns=["arm"]), pd.DataFrame(), "plain") == ""
+
+
+@pytest.mark.parametrize(
+    ("slow", "free", "said"),
+    [
+        (99.0, 900.0, "the slow disk hides the cost, or a part of it"),
+        (90.0, 990.0, "the slow disk does not hide the cost"),
+        (95.0, 951.0, "cannot tell whether the slow disk hides the cost"),
+    ],
+)
+def test_whether_a_slow_disk_hides_the_cost_is_decided_by_both_effects(slow, free, said):
+    disk = tidy("slow", of("tps", plain=100.0, encrypted=slow))
+    none = tidy("free", of("tps", plain=1000.0, encrypted=free), wobble=0.005)
+    both = joined(disk, none)
+    effects = binlog.contrast(both, "plain", "encrypted", "slow", "free", ["tps"])
+    (row,) = effects.to_dict("records")
+    assert row["slow_pct"] == pytest.approx(slow - 100)
+    assert row["apart_pct"] == pytest.approx(100 * (10 * slow / free - 1))
+    assert binlog.hides(effects, "free") == f"{row['metric']}: {said}."
+    alone = binlog.contrast(disk, "plain", "encrypted", "slow", "free", ["tps"])
+    assert binlog.hides(alone, "free") == ""
+
+
 def test_each_version_with_its_defaults_is_told_from_both_arms():
     r = results.load(paths.campaign("version-upgrade-rate-standard-20261129-195403"))
     table = upgrade.with_defaults(r).set_index("metric")
@@ -536,5 +581,19 @@ def test_the_price_in_cores_is_throughput_times_cpu(smoke):
     assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
 
 
+def test_what_everything_costs_is_told_where_it_was_measured(smoke):
+    page = results.load(paths.campaign("tablespace-encryption-writes-standard-20261126-025128"))
+    found = tablespaces.everything(page)
+    assert set(found["workload"]) == {"read and write", "write only"}
+    assert set(found["metric"]) == {"cpu_per_transaction"}
+    said = report.headline_of(report.primary(found), brief=True)
+    assert "ncrypting everything" in said
+    assert tablespaces.everything(smoke).empty
+
+
 def test_an_arm_that_leaves_nothing_readable_is_not_told(smoke):
+    page = results.load(paths.campaign("tablespace-encryption-rate-standard-20261129-132930"))
+    said = tablespaces.exposed(page)
+    assert re.fullmatch(r"With tables only the rows can still be read in the [\w, ]+\.", said)
+    assert all(place in said for place in ("binlog", "redo log", "undo log"))
     assert tablespaces.exposed(smoke).startswith("No arm")

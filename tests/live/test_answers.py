@@ -302,6 +302,13 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
     assert "at 8,500 MB/s (openssl speed, on this machine)" in said
 
 
+def test_a_cipher_of_another_library_than_the_server_s_lets_expect_nothing():
+    r = results.load(paths.campaign("binlog-encryption-rate-standard-20261129-110654"))
+    assert len(results.expectation(r))
+    vars(r)["meta"] = r.meta | {"cipher_library": "3.0.19"}  # as the machine's own command has it
+    assert results.expectation(r).empty
+
+
 @pytest.mark.parametrize(
     ("given", "more"),
     [
@@ -399,6 +406,26 @@ def test_what_is_folded_is_there_and_nothing_folds_to_nothing(early):
     settings = text(report.settings(early))
     assert "binlog_encryption OFF ON" in settings
     assert "sync_binlog 1 1" in settings
+
+
+def test_the_my_cnf_of_each_arm_stands_in_one_block():
+    page = opened("version-upgrade-rate-standard-20261129-195403")
+    found = re.findall("<p>([^<]*)</p><pre>([^<]*)</pre>", report.details(page).markup)
+    by_arm = {name: lines.splitlines() for name, lines in found if lines.startswith("[mysqld]")}
+    assert list(by_arm) == [a.name for a in page.study.compared]
+    for arm in page.study.compared:
+        lines = by_arm[arm.name]
+        wanted = dict(page.study.settings) | dict(arm.settings)
+        assert {f"{k} = {v}" for k, v in wanted.items()} <= set(lines)
+        allocator = "# LD_PRELOAD=libjemalloc.so.2 in the environment"
+        assert (allocator in lines) == bool(arm.environment)
+
+
+def test_a_page_names_the_disk_the_instructions_and_the_openssl_of_each_server():
+    said = text(report.transfers(opened("version-upgrade-rate-standard-20261129-195403")))
+    servers = "MySQL 8.0.31: OpenSSL 1.1.1", "MySQL 9.7.4: OpenSSL 3.6"
+    for what in (*servers, "encryption and checksums: aes, ", "by fio"):
+        assert what in said
 
 
 def test_what_it_depends_on_is_made_from_the_campaign(early):

@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -230,6 +231,17 @@ def test_an_archive_that_is_not_what_its_arm_says_is_an_error(tmp_path):
             backup._proof(aes, found)
 
 
+def test_a_copy_that_is_no_backup_fails_its_run_and_proves_no_other(tmp_path, monkeypatch):
+    """The first copy that is one is started; the next ones with its bytes are not."""
+    kit, revived = SimpleNamespace(proved=set()), iter(["CHECKSUM TABLE differs", ""])
+    monkeypatch.setattr(backup, "revive", lambda *_: next(revived))
+    with pytest.raises(tools.ToolError, match="copy is no backup: CHECKSUM TABLE differs"):
+        backup._prove(kit, None, tmp_path, "digest")
+    (first,), (again,) = (backup._prove(kit, None, tmp_path, "digest") for _ in range(2))
+    assert first["check"] == "prepared, started, CHECKSUM TABLE"
+    assert again["check"] == "bytes of a copy that was started and compared"
+
+
 # -- how fast a cipher is --------------------------------------------------------------------------
 
 
@@ -429,6 +441,11 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert not [x for x in found.values() if x["noticed by"] == "nobody"]
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
+    # of an archive that is whole nobody reports anything
+    archive, arm = bench.kit.new("whole"), chosen.arm("aes-128-cbc")
+    backup._backup(bench.kit, bench.servers[0], arm, 1, archive)
+    whole = backup._noticed(bench.kit, bench.servers[0], "aes-128-cbc", archive, bench.kit.password)
+    assert (whole["openssl alone"], whole["noticed by"]) == ("notices nothing, exit 0", "nobody")
 
 
 @pytest.mark.slow

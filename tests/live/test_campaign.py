@@ -302,6 +302,17 @@ def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, m
     assert not any(alive(p) for p in pids)
 
 
+def test_a_large_transaction_does_not_fit_into_the_cache_of_its_session(campaign, mysql):
+    chosen = studies.load("binlog-encryption", question="headline", profile="smoke")
+    c, bench = campaign(chosen, mysql)
+    for name in ("in memory", "large transactions"):
+        c.pair(bench, cell_of(chosen, workload=chosen.workload(name)))
+    rows = tidy.tidy_table(c.folder)
+    spilled = rows[rows["metric"].eq("binlog_spills")].groupby("workload")["value"]
+    assert spilled.max()["in memory"] < 0.1
+    assert spilled.min()["large transactions"] > 0.9
+
+
 def test_a_failed_run_leaves_no_slow_disk(campaign, mysql):
     slow = Workload("slow", "", writes_per_s=50, settings={"sync_binlog": "1"})
     chosen = replace(SMOKE, workloads=(slow,))

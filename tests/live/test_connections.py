@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -225,6 +226,22 @@ def test_every_session_is_what_its_arm_says(name, text, says):
     found = connections._sessions(text, BY_NAME[name], 8, [])
     assert list(found["sessions"].values()) == [8]
     assert [c["evidence"] for c in found["evidence"]] == ["key exchange"]
+
+
+@pytest.mark.parametrize(
+    ("name", "required", "says"),
+    [
+        ("TLS 1.3, P-256", 0, "should be encrypted, but require_secure_transport says any"),
+        ("plain TCP", 1, "should be any, but require_secure_transport says encrypted"),
+        ("TLS 1.3, P-256", 1, ""),
+        ("plain TCP", 0, ""),
+    ],
+)
+def test_which_connections_a_server_takes_is_what_its_arm_says(name, required, says):
+    server = SimpleNamespace(query=lambda _: [{"v": required}])
+    raised = pytest.raises(evidence.EvidenceError, match=says) if says else contextlib.nullcontext()
+    with raised:
+        evidence.agree([connections._required(server, BY_NAME[name])])
 
 
 @pytest.mark.parametrize("text", ["", "sessions: 7 none none\n", "sessions: 9 none none\n"])

@@ -40,6 +40,13 @@ def test_facts_are_this_machine_and_nobody_s_name():
     assert str(Path.home()) not in text
 
 
+def test_instructions_that_encryption_uses_are_kept(monkeypatch):
+    real, cpu = doctor._read, "model name\t: x\nflags\t\t: fpu vaes aes sha_ni hypervisor\n"
+    monkeypatch.setattr(doctor, "_read", lambda p: cpu if p == "/proc/cpuinfo" else real(p))
+    facts = doctor.host_facts()
+    assert (facts["flags"], facts["aes"]) == (["aes", "sha_ni", "vaes"], True)
+
+
 X86 = """processor\t: {}
 vendor_id\t: AuthenticAMD
 cpu family\t: 23

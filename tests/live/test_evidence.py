@@ -1,10 +1,12 @@
 """Proof that an arm is in force, on real servers."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from conftest import mostly
 from noisefloor import studies
-from noisefloor.measure import workloads
+from noisefloor.measure import replication, workloads
 from noisefloor.servers import evidence
 from noisefloor.servers.evidence import EvidenceError
 
@@ -125,9 +127,67 @@ def test_what_the_server_says_is_compared(running):
     for name, expected, says in (
         ("tablespace", "plain", "mixed"),  # one encrypted table among plain ones is seen
         ("redo capacity", "7 MiB", "2048 MiB"),
+        ("allocator", "jemalloc", "(the C library's|tcmalloc)"),  # nobody preloads it
     ):
         with pytest.raises(EvidenceError, match=f"{name} should be {expected}, but .* says {says}"):
             evidence.collect(running, {name: expected})
+
+
+# -- worlds that are not as an arm says ------------------------------------------------------------
+
+PLACES = {
+    "table file": "noisefloor/canary.ibd",
+    "redo log": "#innodb_redo/#ib_redo7",
+    "undo log": "undo_001",
+    "doublewrite": "#ib_16384_0.dblwr",
+}
+
+
+@pytest.mark.parametrize("name", evidence.FILES)
+def test_a_file_that_is_not_there_encrypts_nothing(tmp_path, name):
+    """The word is looked for in the file: plain with it, encrypted without it, neither without a file."""
+    words = "canary0123456789abcdef", "canaryfedcba9876543210"
+    file = tmp_path / PLACES[name]
+
+    def state():
+        (found,) = evidence._in_files(SimpleNamespace(datadir=tmp_path), name, words).values()
+        return found
+
+    assert state() == "no such file"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(" and ".join(words))
+    assert state() == "plain"
+    file.write_text("neither of them")
+    assert state() == "encrypted"
+
+
+@pytest.mark.parametrize(
+    ("head", "state"), [(b"\xfebin", "plain"), (b"\xfdbin", "encrypted"), (b"\0\0\0\0", "neither")]
+)
+@pytest.mark.parametrize("wanted", ["plain", "encrypted"])
+def test_the_logs_of_a_source_and_its_replica_are_read(tmp_path, head, state, wanted):
+    for name in ("binlog.000002", "here-relay-bin.000003"):
+        (tmp_path / name).write_bytes(head + b"more")
+    server = SimpleNamespace(datadir=tmp_path)
+
+    def looks():
+        evidence.agree([evidence.check("source's log", *replication._largest_log(server, wanted))])
+        evidence.collect(server, {"relay log": wanted})
+
+    if wanted == state:
+        looks()
+        return
+    with pytest.raises(EvidenceError, match=f"the source's log should be {wanted}, but .* {state}"):
+        looks()
+    (tmp_path / "binlog.000002").write_bytes({"plain": b"\xfebin", "encrypted": b"\xfdbin"}[wanted])
+    with pytest.raises(EvidenceError, match=f"the relay log should be {wanted}, but .* {state}"):
+        looks()
+
+
+def test_a_session_that_is_encrypted_is_not_off(monkeypatch):
+    monkeypatch.setattr(evidence, "query_as", lambda *_: [{"Value": "TLS_AES_128_GCM_SHA256"}])
+    with pytest.raises(EvidenceError, match="the TLS should be off, but Ssl_cipher .* TLS_AES"):
+        evidence.collect(SimpleNamespace(password=""), {"TLS": "off"})
 
 
 def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):

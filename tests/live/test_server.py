@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from conftest import alive, command_lines, mostly
 from noisefloor import studies
 from noisefloor.measure import server_pool, tools
 from noisefloor.measure.child import Child
-from noisefloor.servers import evidence, innodb
+from noisefloor.servers import disk, evidence, innodb
 from noisefloor.servers.sandbox import looks, sandbox, secret_file, sweep
 from noisefloor.servers.server import Server, ServerError, SettingError
 from noisefloor.servers.session import SCHEMA
@@ -290,6 +291,8 @@ def test_without_its_keyring_a_server_has_none(mysql, copy):
     (server.datadir / "mysqld.my").unlink()
     with server:
         assert evidence.keyring(server) == {"keyring component": "disabled"}
+        with pytest.raises(evidence.EvidenceError, match="keyring should be active, but keyring"):
+            evidence.collect(server, {"keyring": "active"})
         with pytest.raises(SettingError, match="binlog_encryption: wanted ON, refused"):
             server.set({"binlog_encryption": "ON"})
 
@@ -328,6 +331,14 @@ def test_settling_has_a_limit_and_flushing_restores_what_it_set(running):
     assert found["settled"]
     assert found["dirty_pages"] <= max(dirty["dirty_pages"], 50)  # at rest it still makes some
     assert running.variables() == before
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is missing")
+def test_fio_measures_the_disk_and_prints_no_folder_of_this_machine(tmp_path):
+    printed = disk.run_fio(tmp_path, 0.1)
+    assert disk.fio_facts(printed).keys() >= {"read_us", "reads_per_s", "writes_per_s", "sync_us"}
+    assert str(tmp_path) not in printed
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_throttled_disk_is_slow_until_the_limit_is_lifted(mysql, copy):

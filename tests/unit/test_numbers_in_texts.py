@@ -98,12 +98,17 @@ def of_studies() -> Iterator[tuple[str, str, str, Values]]:
         whole = tomllib.loads(file.read_text())
         tables = [whole, *(whole[k] for k in ("mysql", "mariadb") if k in whole)]
         for table in tables:
-            for part, key in (("workloads", "why"), ("questions", "asks")):
-                for name, fields in table.get(part, {}).items():
-                    if isinstance(fields, Mapping) and key in fields:
-                        own = values(fields)
-                        place = f"{file.stem}: {name}"
-                        yield place, file.stem, fields[key], {**values(whole), **own}
+            entries = {("file", file.stem): table} | {
+                (part, name): fields
+                for part in ("arms", "workloads", "questions")
+                for name, fields in table.get(part, {}).items()
+                if isinstance(fields, Mapping)
+            }
+            for (part, name), fields in entries.items():
+                texts = [fields.get(key, "") for key in ("why", "asks", "does", "title")]
+                text = "\n".join([*texts, *fields.get("advice", {}).values()])
+                own = {} if part == "file" else values(fields)
+                yield f"{file.stem}: {name}", file.stem, text, {**values(whole), **own}
 
 
 def of_notebooks() -> Iterator[tuple[str, str, str, Values]]:

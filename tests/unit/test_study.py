@@ -3,6 +3,8 @@
 import copy
 import json
 import os
+import re
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -271,13 +273,49 @@ def test_a_misspelt_key_of_a_study_is_one_sentence(where, says, monkeypatch):
         studies.load("binlog-encryption")
 
 
+def test_a_key_that_a_question_about_settings_does_not_read_is_one_sentence(monkeypatch):
+    file = copy.deepcopy(studies._read("settings"))
+    monkeypatch.setattr(studies, "_read", lambda _: file)
+    assert asked("settings", "gtid")
+    file["questions"]["gtid"]["arms"] = ["gtid_mode=ON"]
+    says = r"^settings: questions\.gtid has 'arms'; advice, asks, .*compare, .* are allowed"
+    with pytest.raises(study.StudyError, match=says):
+        asked("settings", "gtid")
+
+
+GUIDE = (paths.root() / "docs" / "add-a-study.md").read_text()
+
+
+def test_every_key_of_a_file_and_of_a_question_is_written_down():
+    every = studies._KEYS[""] | studies._KEYS["questions"] | studies._COMPARED | {"does", "like"}
+    assert [key for key in sorted(every) if f"`{key}`" not in GUIDE] == []
+
+
+def test_the_example_of_the_guide_is_a_study(monkeypatch):
+    text = GUIDE.partition("```toml\n")[2].partition("```")[0]
+    file = tomllib.loads(text)
+    monkeypatch.setattr(studies, "_read", lambda _: file)
+    for profile in study.PROFILES:
+        s = asked("binlog-encryption", profile=profile)  # under the name of a file that is there
+        schedule.check(s)
+        assert [a.name for a in s.compared] == ["doublewrite off", "doublewrite on"]
+        assert set(s.workloads[0].metrics) <= study.METRICS.keys()
+
+
+def test_how_takes_what_the_tools_read():
+    """Of kits: `noisefloor time` and the clients of a cluster have arms of their own."""
+    folder = paths.root() / "lib" / "noisefloor" / "measure"
+    texts = [(folder / f"{name}.py").read_text() for name in (*studies.HOW, "workloads", "asking")]
+    read = re.findall(r"""\bhow(?:\.get\(|\[)["'](\w+)""", "\n".join(texts))
+    assert {*read} == {key for known in studies.HOW.values() for key in known}
+
+
 def test_what_how_takes_is_written_down():
-    text = (paths.root() / "docs" / "add-a-study.md").read_text()
     for kit, known in studies.HOW.items():
-        assert f"`{kit}`" in text
+        assert f"`{kit}`" in GUIDE
         for key, values in known.items():
-            assert f"`{key}`" in text
-            assert all(f"`{v}`" in text for v in values), key
+            assert f"`{key}`" in GUIDE
+            assert all(f"`{v}`" in GUIDE for v in values), key
 
 
 # -- connections -----------------------------------------------------------------------------------
@@ -413,13 +451,14 @@ def test_tablespace_encryption_goes_from_nothing_to_everything(engine):
 # -- two builds ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("profile", study.PROFILES)
 @pytest.mark.parametrize("name", SERVED)
 def test_every_server_has_a_gigabyte_of_memory_two_of_redo_and_its_own_way_to_the_disk(
-    name, profile
+    name, profile, engine
 ):
-    for question in studies.questions(name):
-        s = asked(name, question, profile=profile)
+    for question in studies.questions(name, engine):
+        s = asked(name, question, profile=profile, engine=engine)
         assert s.settings["innodb_buffer_pool_size"] in ("1G", "2G", "3G")
         redo = {"innodb_redo_log_capacity", "innodb_log_file_size"} & s.settings.keys()
         assert [s.settings[n] for n in redo] == ["2G"]
@@ -464,18 +503,34 @@ def test_a_slice_is_long_enough_for_its_clients():
     ("study", "question"),
     [
         ("binlog-encryption", "headline"),
-        ("tablespace-encryption", "memory"),
+        ("binlog-encryption", "throttled"),
+        ("tablespace-encryption", "headline"),
         ("version-upgrade", "headline"),
         ("version-upgrade", "thread-pool"),
     ],
 )
 def test_a_client_makes_a_hundred_transactions_in_a_slice_or_has_75_seconds(study, question):
-    """At 400 transactions a second, which this machine makes with many clients."""
+    """At 400 transactions a second, which this machine makes with many clients, 200 on a slow disk."""
     s = asked(study, question, profile="standard")
+    assert not any(w.rate for w in s.workloads)  # at a rate it is offered less
     cells = [c for c in schedule.cells(s) if c.threads and c.workload.name != "large transactions"]
     for c in cells:
         seconds = schedule.slice_s(s, c)
-        assert seconds >= 75 or seconds * 400 / c.threads >= 100, c
+        per_s = 200 if c.workload.throttled else 400
+        assert seconds >= 75 or seconds * per_s / c.threads >= 100, c
+
+
+def test_the_control_in_memory_is_under_load_as_long_as_what_it_has_to_acquit():
+    """As many seconds at the rate of the answer, so that its interval is no wider."""
+
+    def seconds(question):
+        s = asked("tablespace-encryption", question)
+        first = schedule.cells(s)[0]
+        each = schedule.slice_s(s, first)
+        assert first.workload.rate == 60
+        return each * max(1, schedule._fitting(s, s.profile.blocks))
+
+    assert seconds("memory") >= seconds("rate")
 
 
 def test_builds_are_called_by_what_they_are_or_by_their_folder():

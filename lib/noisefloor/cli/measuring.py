@@ -205,7 +205,7 @@ def due(verbose: bool, as_json: bool) -> None:
     """List the questions that lack a sitting on this processor, most wanted first, with minutes.
 
     A sitting is one boot of one machine. A question that was measured since the last boot is not due.
-    Three questions are listed, with --verbose all.
+    Three questions are listed, with --verbose all; none whose builds are not fetched yet.
     """
     import dataclasses
     import json

@@ -80,19 +80,23 @@ class Campaign(Folder):
         self.save(prepared=now())
 
     def _disk(self, folder: Path) -> None:
-        """How fast the disk is, into ``fio.json`` as it was printed."""
-        seconds = {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, _DISK_S)
-        if not seconds:
+        """How fast the disk is, into ``fio.json`` as it was printed. A workload is skipped whose limit
+        of reads or writes would not bind: the disk makes no more by itself."""
+        if not (seconds := {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, _DISK_S)):
             return
         self.progress.say("measuring the disk with fio")
         try:
-            if printed := disk.run_fio(folder, seconds):
-                self.meta["disk"] = disk.fio_facts(printed)
-                (self.folder / "fio.json").write_text(printed)
-            else:
-                self.meta["disk"] = {"skipped": "fio is missing: apt-get install fio"}
+            printed = disk.run_fio(folder, seconds)
+            self.meta["disk"] = own = disk.fio_facts(printed)
+            (self.folder / "fio.json").write_text(printed)
         except ServerError as e:
             self.meta["disk"] = {"skipped": str(e)}
+            return
+        for work in self.study.workloads:
+            for what, most in (("reads", work.reads_per_s), ("writes", work.writes_per_s)):
+                if most and most >= (makes := own[f"{what}_per_s"]):
+                    why = f"a limit of {most:,} {what} a second: by fio the disk makes {makes:,.0f}"
+                    self.meta["skipped"][work.name] = why
 
     def prebuild(self, bench: ServerPool) -> None:
         """Make, on a running server before the clock starts, what takes long and is not measured:

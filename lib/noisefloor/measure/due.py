@@ -163,7 +163,7 @@ def _unpacked() -> list[Path]:
 def in_short(lacking: list[Due]) -> list[str]:
     """How much is due, and the command that measures it: two lines, or one where nothing is."""
     if not lacking:
-        return ["nothing is due: every question has its sittings on this processor"]
+        return ["nothing is due: every question whose builds are here has its sittings"]
     whole = sum(d.minutes for d in lacking)
     many = "1 question lacks" if len(lacking) == 1 else f"{len(lacking)} questions lack"
     return [

@@ -19,17 +19,16 @@ _JOBS = {
 
 def run_fio(folder: Path, seconds: float) -> str:
     """What fio prints (JSON) of the disk under `folder`: four jobs of so many `seconds` each, on a
-    file of 512 MiB that is gone afterwards. "" where fio is missing. Raises ServerError."""
-    program = which("fio")
-    if not program:
-        return ""
+    file of 512 MiB that is gone afterwards. Raises ServerError."""
+    if not (program := which("fio")):
+        raise ServerError("fio is missing: apt-get install fio")
     file = folder / "fio.data"
-    argv = [program, "--output-format=json", "--ioengine=libaio", f"--filename={file}"]
+    argv = [program, "--output-format=json", "--ioengine=libaio", f"--filename={file.name}"]
     argv += [f"--size={_FILE_MB}m", "--time_based", f"--runtime={round(1000 * seconds)}ms"]
     for name, options in _JOBS.items():
         argv += [f"--name={name}", "--stonewall", *options]
     try:
-        ran = output(*argv, timeout=60 + 8 * seconds, preexec_fn=die_with_parent)
+        ran = output(*argv, timeout=60 + 8 * seconds, cwd=folder, preexec_fn=die_with_parent)
     finally:
         file.unlink(missing_ok=True)
     if ran.returncode:

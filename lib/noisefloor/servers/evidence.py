@@ -91,14 +91,15 @@ def _planted(server: Server) -> tuple[str, str]:
 
 
 def _in_files(server: Server, name: str, words: tuple[str, str]) -> dict[str, str]:
-    """Whether a word of `_planted` can be read in the files of that name."""
+    """Whether a word of `_planted` can be read in the files of that name, of which there must be one."""
     patterns, replaced = FILES[name]
     # a redo log may hold only the bytes in which a row differs from the one that it replaced
     word = (words[0] if replaced else words[1])[-16:]
     by_pattern = {g: sorted(server.datadir.glob(g)) for g in patterns}
     seen = any(word.encode() in _read(p) for files in by_pattern.values() for p in files)
     where = ", ".join(g for g, files in by_pattern.items() if files)
-    return {f"{'replaced ' * replaced}canary row in {where}": PLAIN if seen else ENCRYPTED}
+    state = (PLAIN if seen else ENCRYPTED) if where else "no such file"
+    return {f"{'replaced ' * replaced}canary row in {where or ', '.join(patterns)}": state}
 
 
 def _read(path: Path, n: int = -1, at: int = 0) -> bytes:

@@ -46,16 +46,8 @@ HOW: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _TOGETHER = ({"tls", "key", "group"},)  # all of them, or none
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
-_EITHER = _OF_PROFILE | {
-    "advice",
-    "asks",
-    "design",
-    "engine",
-    "kit",
-    "settings",
-    "sittings",
-    "upgrade",
-}
+_EVERY = _OF_PROFILE | {"advice", "asks", "sittings"}
+_EITHER = _EVERY | {"design", "engine", "kit", "settings", "upgrade"}
 # the keys that a study's file may have, and those of an entry of its tables
 _KEYS: dict[str, set[str]] = {
     "": _EITHER
@@ -63,8 +55,9 @@ _KEYS: dict[str, set[str]] = {
     | {"workloads", *server_kinds()},
     "arms": {f.name for f in dataclasses.fields(Arm)} - {"name"} | {"does", "like"},
     "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
-    "questions": _EITHER | {"arms", "compare", "facts", "rate", "rates", "workload", "workloads"},
+    "questions": _EITHER | {"arms", "facts", "rates", "workloads"},
 }
+_COMPARED = _EVERY | {"compare", "rate", "workload"}  # of a question about settings
 HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
 
@@ -407,10 +400,11 @@ def _spelt(study: str, file: Mapping[str, Any]) -> None:
         for entry, given in (file.get(part, {}) if part else {"": file}).items()
     }
     for where, (part, given) in entries.items():
+        known = _COMPARED if part == "questions" and "compare" in given else _KEYS[part]
         for key in given:
-            if key not in _KEYS[part]:
-                known = ", ".join(sorted(_KEYS[part]))
-                raise refused(f"{study}: {where} has {key!r}; {known} are allowed")
+            if key not in known:
+                allowed = ", ".join(sorted(known))
+                raise refused(f"{study}: {where} has {key!r}; {allowed} are allowed")
 
 
 def _how(study: str, arm: Arm, kit: str) -> None:

@@ -61,6 +61,7 @@ from noisefloor.show.report.pieces import (
     html_table,
     provenance,
     records,
+    remark,
     save,
     verdict_box,
     verdict_table,
