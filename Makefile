@@ -21,6 +21,7 @@ reports: setup ## measure the five studies and render reports/index.html (PROFIL
 	$(BIN)/noisefloor report --profile $(PROFILE)
 
 measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), and pack it
+	@for build in mysql-8.0 mariadb-11.8; do $(BIN)/noisefloor doctor --fetch $$build >/dev/null || true; done
 	$(BIN)/noisefloor measure --minutes $(or $(MINUTES),60)
 
 test: ## run the tests, but for the slow ones
