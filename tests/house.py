@@ -121,9 +121,8 @@ def typed(function: Function) -> bool:
 
 def prose(node: ast.AST) -> bool:
     """A literal of several words."""
-    return (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
-    )
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return " " in text.strip() and len(re.findall("[A-Za-z]+", text)) > 1
 
 
 def branches_on_prose(node: ast.AST) -> bool:

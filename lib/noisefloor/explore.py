@@ -71,13 +71,6 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
     return _campaign(folder, folder.stat().st_mtime_ns)
 
 
-def _printed(source: results.Results, run: str) -> dict[str, str]:
-    """What the tools printed in a run: name of the text -> text."""
-    return (
-        archive.raw(source, run)
-        if isinstance(source, archive.Archive)
-        else results.raw(source, run)
-    )
 
 
 def _workloads(folder: Path) -> list[str]:
@@ -358,7 +351,7 @@ class _Comparison:
         texts = [
             (row.words, name, text)
             for row in rows
-            for name, text in _printed(self._source, row.run).items()
+            for name, text in archive.texts_of(self._source, row.run).items()
         ]
         return piece("raws", texts)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import stats
-from noisefloor.model import CONTROL_SUFFIX, Arm, Study, StudyError, Workload
+from noisefloor.model import CONTROL_SUFFIX, SIDE_BY_SIDE, Arm, Study, StudyError, Workload
 from noisefloor.text.reasons import Reason, Why
 
 CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
@@ -149,7 +149,7 @@ def at_once(study: Study, work: Workload) -> bool:
     """Whether both servers are under load at the same time: at a rate, or catching up, side by
     side."""
     beside = work.tool == "replica" or (work.rate and not work.alone)
-    return bool(beside) and study.design == "side by side"
+    return bool(beside) and study.design == SIDE_BY_SIDE
 
 
 def starting_s(study: Study) -> float:

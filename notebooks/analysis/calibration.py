@@ -284,7 +284,7 @@ def _starts(page: Page) -> pd.DataFrame:
     """The scatter of one server from start to start."""
     campaigns = live.asks(page.opened, "aa")
     if not campaigns:
-        raise live.TooShort(live.NONE.format("two identical servers"))
+        raise live.TooShort(live.NONE.format("of two identical servers"))
     rows = [
         (
             METRICS[m].label,

@@ -114,7 +114,7 @@ def test_a_wrong_parameter_of_a_notebook_is_one_sentence(name, parameter, value,
     before = inside(project)
     result = run("report", name, "-p", parameter, value)
     refused(result, words=parameter)
-    assert "nothing was run" in result.stderr
+    assert "; nothing was " in result.stderr
     assert inside(project) == before
 
 

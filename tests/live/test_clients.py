@@ -154,7 +154,7 @@ def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkey
     ("more", "code", "says"),
     [
         (["--clients", "tcp://127.0.0.1:1"], 1, "no Dask scheduler answers"),
-        (["--clients", "tcp:"], 2, "--clients tcp:: tcp://host:port"),
+        (["--clients", "tcp:"], 2, "tcp:: tcp://host:port"),
         (["--clients", "tcp://db.example:8786"], 1, "tls:// is needed"),
         (
             ["--clients", "two", "--question", "headline", "--threads", "1"],

@@ -10,7 +10,7 @@ import pytest
 import archive as made
 from conftest import DATA, done
 from noisefloor import explore, paths
-from noisefloor.data import results, tidy
+from noisefloor.data import archive, results, tidy
 from noisefloor.show import plots, report
 from noisefloor.show.rows import is_joint
 
@@ -199,7 +199,7 @@ def test_the_text_of_an_archive_s_run_is_shown_without_its_secrets(theirs):
     for number, says in enumerate(["--mysql-password=*** run", *2 * ["Number of threads: 1"]]):
         at = Path(made.path(number))
         (run,) = [r for r in set(source.tidy["run"]) if f"{at.parent}/" in r and at.name in r]
-        (text,) = explore._printed(source, run).values()
+        (text,) = archive.texts_of(source, run).values()
         assert says in text
         assert "Kanarie" not in text
 
@@ -214,16 +214,16 @@ def test_a_campaign_in_an_archive_keeps_its_pairs(theirs):
     assert next(sizes) == pytest.approx(next(sizes))
     assert set(there["design"]) == {own.study.design}
     run = source.judged(workload)["run"].iloc[0]
-    assert any("SQL statistics" in text for text in explore._printed(source, run).values())
+    assert any("SQL statistics" in text for text in archive.texts_of(source, run).values())
 
 
 def test_texts_says_where_the_tree_is(theirs, tmp_path):
     away = shutil.copytree(theirs / "tables", tmp_path / "away")
     source = explore.opened(str(away))
     run = next(r for r in source.tidy["run"] if made.path(0) in r)
-    assert "`texts`" in next(iter(explore._printed(source, run).values()))
+    assert "`texts`" in next(iter(archive.texts_of(source, run).values()))
     told = explore.opened(str(away), texts=str(theirs / "tree"))
-    assert "queries performed:" in next(iter(explore._printed(told, run).values()))
+    assert "queries performed:" in next(iter(archive.texts_of(told, run).values()))
 
 
 def test_an_archive_in_the_project_s_folder_is_offered(theirs, home):

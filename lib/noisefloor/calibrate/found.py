@@ -37,7 +37,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     would decide later verdicts."""
     aa = live.asks(opened, "aa")
     if not aa:
-        raise live.TooShort(live.NONE.format("two identical servers"))
+        raise live.TooShort(live.NONE.format("of two identical servers"))
     for r in aa if machine else ():
         if (n := r.pairs(main_workload(r), live.CPU)["block"].nunique()) < WHOLE:
             raise live.TooShort(f"{r.folder.name} has {n} blocks of {WHOLE}: nothing is written")

@@ -19,7 +19,7 @@ CPU = "cpu_per_transaction"
 JUDGED = ("tps", CPU)  # of known slowdowns
 COSTS = (*results.PROCESSOR, *results.THROUGHPUT)
 PIECE = 6  # blocks of a piece of a campaign
-NONE = "No campaign of {} is recorded: what needs it is left out."
+NONE = "No campaign {} is recorded: what needs it is left out."
 
 
 class TooShort(ValueError):
@@ -48,8 +48,8 @@ def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
         several = rows.groupby(["workload", "metric"])["joint"].transform("any")
         tables.append(rows[rows["joint"].eq(True) | ~several].assign(campaign=r.folder.name))
     if not any(map(len, tables)):
-        kind = "with an A/A control" if control else "two identical servers"
-        raise TooShort(NONE.format(kind).replace("of with", "with"))
+        kind = "with an A/A control" if control else "of two identical servers"
+        raise TooShort(NONE.format(kind))
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     rows["threads"] = rows["threads"].astype(object).where(rows["threads"].notna(), "all")
     columns = ["metric", "workload", "threads", "change_pct", "lo_pct", "hi_pct", "verdict"]
@@ -80,7 +80,7 @@ def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
     TooShort."""
     campaigns = asks(opened, "injected")
     if not campaigns:
-        raise TooShort(NONE.format("known slowdowns"))
+        raise TooShort(NONE.format("of known slowdowns"))
     r, rows = campaigns[-1], []
     heavy, verdicts = max(r.study.arms, key=rounds), r.alone()
     for metric in JUDGED:

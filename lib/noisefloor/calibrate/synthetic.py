@@ -7,7 +7,7 @@ Arrays have the campaigns on the first axis and the blocks on the last. Log scal
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ POOL = 12  # questions with repeats that a pooled tau is from
 EACH = 20  # questions that are judged with one pooled tau
 DF = 9  # of a campaign in `sittings`
 FILE_WORDS = ("faster", "slower", verdict.SAME, verdict.CANNOT_TELL)
+
+
+# what a drift adds to the log values of runs, by its name in cells.toml
+_DRIFTS: Mapping[str, Callable[[np.ndarray, float, Any], Any]] = {
+    "none": lambda x, cv, rng: 0.0,
+    "linear": lambda x, cv, rng: 0.0015 * np.arange(x.shape[-1]),
+    "random walk": lambda x, cv, rng: np.cumsum(cv / 4 * rng.standard_normal(x.shape), -1),
+    "slot penalty": lambda x, cv, rng: 0.02 * (np.arange(x.shape[-1]) % 2),
+}
+_FIXED_ORDER = "fixed order"  # the mutant whose pairs have no coin
 
 
 def skewed(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -51,13 +61,7 @@ def simulated_runs(
     if dependence:
         z = signal.lfilter([math.sqrt(1 - dependence**2)], [1, -dependence], z, axis=-1)
     x = cv * z
-    if drift == "linear":
-        x += 0.0015 * np.arange(shape[-1])
-    elif drift == "random walk":
-        x += np.cumsum(cv / 4 * rng.standard_normal(shape), -1)
-    elif drift == "slot penalty":
-        x += 0.02 * (np.arange(shape[-1]) % 2)
-    return x
+    return x + _DRIFTS[drift](x, cv, rng)
 
 
 def simulated_pairs(
@@ -180,7 +184,7 @@ def _peeking(units: np.ndarray) -> np.ndarray:
 MUTANTS = {
     "rows as n": lambda d: different(np.repeat(d.mean(-1), 5, -1)),
     "pairs as units": lambda d: different(d.reshape(len(d), -1)),
-    "fixed order": lambda d: different(d.mean(-1)),
+    _FIXED_ORDER: lambda d: different(d.mean(-1)),
     "peeking at 5 %": lambda d: _peeking(d.mean(-1)),
     "ddof 0": lambda d: different(d.mean(-1), math.sqrt(1 - 1 / d.shape[-2])),
 }
@@ -192,6 +196,6 @@ def mutant(given: Mapping[str, Any], n: int, seed: Any) -> tuple[int, int]:
     name = given["mutant"]
     mine, whole = (
         simulated_pairs(given, n, np.random.default_rng(seed), coin=coin)[:, 0]
-        for coin in (name != "fixed order", True)
+        for coin in (name != _FIXED_ORDER, True)
     )
     return int(MUTANTS[name](mine).sum()), int(different(whole.mean(-1)).sum())

@@ -209,10 +209,10 @@ def reasons(kept: pd.DataFrame) -> list[str]:
     lines = []
     for why, group in kept.groupby("why", sort=False):
         names = [*group["label"]] if len(group) < len(kept) or len(kept) == 1 else ["all"]
-        names = names if len(names) < 4 else [names[0], "…", names[-1]]
+        listed = ", ".join(names) if len(names) < 4 else f"{names[0]} … {names[-1]}"
         other = dict.fromkeys(s for s in group["settle"] if s and not s[0].isdigit())
         settle = f" To settle it: {'; '.join(other)}." if other else ""
-        lines.append(f"{', '.join(names)}: {why}.{settle}".replace(", …,", " …"))
+        lines.append(f"{listed}: {why}.{settle}")
     twice: list[Any] = kept[kept["restarted"] != ""].to_dict("records")
     for r in twice:
         again = f"{answers.restarted(r)}, if the server was restarted between the runs"

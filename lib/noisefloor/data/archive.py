@@ -260,12 +260,14 @@ class Archive(results.Results):
         return tuple(f"{n} {words}" for words, n in counts.items() if n)
 
 
-def raw(archive: Archive, run: str) -> dict[str, str]:
-    """What was printed in a run: name of the text -> text."""
-    row = archive.tidy[archive.tidy["run"] == run].iloc[0]
-    name, beside = row["file"], archive.folder.parent
-    near = [beside, beside / archive.manifest["name"]]
-    near = [Path(archive.texts)] if archive.texts else near
+def texts_of(source: results.Results, run: str) -> dict[str, str]:
+    """What was printed in a run of a campaign or an archive: name of the text -> text."""
+    if not isinstance(source, Archive):
+        return results.raw(source, run)
+    row = source.tidy[source.tidy["run"] == run].iloc[0]
+    name, beside = row["file"], source.folder.parent
+    near = [beside, beside / source.manifest["name"]]
+    near = [Path(source.texts)] if source.texts else near
     for file, place in ((place / name, place) for place in near):
         if file.exists() and file.resolve().is_relative_to(place.resolve()):
             if file.is_dir():  # a campaign

@@ -153,8 +153,7 @@ def address(cluster: str) -> str:
         if url.scheme in ("tcp", "tls") and named:
             return cluster
     raise Unreachable(
-        f"--cluster {asked}: tcp://host:port, tls://host:port or a scheduler file is needed; "
-        "nothing was run",
+        f"{asked}: tcp://host:port, tls://host:port or a scheduler file is needed; nothing was run",
         2,
     )
 

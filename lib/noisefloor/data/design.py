@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisefloor.model import Arm, Study, Workload, study_of
+from noisefloor.model import SIDE_BY_SIDE, Arm, Study, Workload, study_of
 
 _VERSION = 1  # of the list of values below; 1: first
 Design = dict[str, Any]  # name of a value -> value
@@ -43,7 +43,7 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
 
 
 def _how(study: Study) -> str:
-    if any(w.tool == "replica" for w in study.workloads) and study.design == "side by side":
+    if any(w.tool == "replica" for w in study.workloads) and study.design == SIDE_BY_SIDE:
         return "at once"
     return "at a rate" if any(w.rate for w in study.workloads) else "in turn"
 

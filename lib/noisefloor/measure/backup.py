@@ -513,7 +513,7 @@ def _speed(kit: Kit) -> list[dict[str, Any]]:
     return rows
 
 
-_DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
+_CUT, _FLIPPED, _WRONG = _DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
 
 
 def _damage(kit: Kit) -> list[dict[str, Any]]:
@@ -527,7 +527,7 @@ def _damage(kit: Kit) -> list[dict[str, Any]]:
         archive = kit.new("archive")
         _backup(kit, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING, archive)
         for what in _DAMAGES[: 2 if cipher == "none" else 3]:
-            password = wrong if what == "wrong passphrase" else kit.password
+            password = wrong if what == _WRONG else kit.password
             for part in (2, 3, 5):
                 hurt = kit.new("damaged")
                 shutil.copyfile(archive, hurt)
@@ -546,9 +546,9 @@ def _hurt(path: Path, what: str, part: int = 2) -> None:
     size = path.stat().st_size
     at = size // part
     with open(path, "r+b") as file:
-        if what == "truncated":
+        if what == _CUT:
             file.truncate(size - size // 20 // 16 * 16)  # whole blocks of the cipher are missing
-        elif what == "one bit flipped":
+        elif what == _FLIPPED:
             (byte,) = os.pread(file.fileno(), 1, at)
             os.pwrite(file.fileno(), bytes([byte ^ 1]), at)
 

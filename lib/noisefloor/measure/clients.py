@@ -51,8 +51,7 @@ def _connected(address: str) -> Iterator[Any]:
         with cluster.connect(address) as client:
             yield client
     except cluster.Unreachable as e:
-        problem = str(e).replace("--cluster", "--clients")
-        raise (StudyError if e.code == 2 else ServerError)(problem) from None
+        raise (StudyError if e.code == 2 else ServerError)(e) from None
 
 
 class _Hidden(str):

@@ -8,7 +8,7 @@ from noisefloor import schedule
 from noisefloor.measure import tools
 from noisefloor.measure.campaign import Campaign
 from noisefloor.measure.server_pool import ServerPool
-from noisefloor.model import Arm
+from noisefloor.model import SIDE_BY_SIDE, Arm
 from noisefloor.servers.server import start_together
 
 _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
@@ -118,4 +118,4 @@ def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
             bench.close()
 
 
-DESIGNS = {"switched": _switched, "side by side": _side_by_side}
+DESIGNS = {"switched": _switched, SIDE_BY_SIDE: _side_by_side}

@@ -37,6 +37,7 @@ _BUSY_THREADS = 2  # threads of others that run
 _BUSY_TPS = 5  # transactions a second of others
 _BUSY_QPS = 50  # statements a second of others
 FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
+_DUMPS = {"Binlog Dump", "Binlog Dump GTID"}  # commands of a replica's connection
 _RIGHTS = "docs/own-server.md, Minimum privileges"
 
 
@@ -254,8 +255,7 @@ class Guest(Session):
         if self.query(self.kind.REPLICA):
             return "it is a replica: what is measured competes with its applier"
         self.query("SHOW ENGINE INNODB STATUS")  # without PROCESS only one's own threads are listed
-        commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}
-        if any(c.startswith("Binlog Dump") for c in commands):
+        if _DUMPS & {r["Command"] for r in self.query("SHOW PROCESSLIST")}:
             return "it has a replica, which would have to apply all that is measured"
         counters = self.status("wsrep_cluster_size")
         group = self.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")

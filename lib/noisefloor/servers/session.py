@@ -30,12 +30,17 @@ _VOLATILE = re.compile(
 
 # client errors (no server, gone, lost in a query): how long the process may take to be gone, too
 _LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
+_READ_ONLY = 1238  # the error of SET for a variable that only a start sets
 
 ANSWER_S = 60  # a server that is silent for so long hangs
 
 
 class Refused(ServerError):
-    """A statement that the server answered with an error: its message."""
+    """A statement that the server answered with an error: its message and `number` (0: unknown)."""
+
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 class SettingError(ServerError):
@@ -113,7 +118,7 @@ class Session:
             answer = (e.orig or e).args
             code, message = answer[0], answer[-1]
             if code not in _LOST:
-                raise Refused(message) from None
+                raise Refused(message, code) from None
             if self._ended(_LOST[code]):
                 raise ServerError(f"the server is not running: {self._tail()}") from None
             took = time.monotonic() - began
@@ -156,7 +161,7 @@ class Session:
             try:
                 self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
             except Refused as e:
-                raise SettingError(f"{name}: wanted {value}, refused: {e}") from None
+                raise SettingError(f"{name}: wanted {value}, refused: {e}") from e
             if name in before:
                 self._before.setdefault(name, before[name])
         self.check(settings)
@@ -178,7 +183,7 @@ class Session:
             for value in values:
                 self.set({name: value})
         except SettingError as e:
-            if "read only variable" in str(e):
+            if isinstance(e.__cause__, Refused) and e.__cause__.number == _READ_ONLY:
                 return False
             raise
         finally:

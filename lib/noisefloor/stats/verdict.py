@@ -1,10 +1,8 @@
 """The word of an interval, and whether it is a change for the worse. Plain Python."""
 
-from noisefloor.model import METRICS
+from noisefloor.model import CANNOT_TELL, METRICS, NOT_YET, SAME
 from noisefloor.model import metric as metric_of
 
-SAME, CANNOT_TELL = "same", "cannot tell"
-NOT_YET = "not yet"  # in the place of a word while a question lacks sittings
 _WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
 ALPHA = 0.05  # an interval holds the truth in 95 of 100 campaigns
 

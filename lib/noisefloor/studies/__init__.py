@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noisefloor import schedule
-from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
+from noisefloor.model import PROFILES, SIDE_BY_SIDE, Arm, Profile, Study, StudyError, Workload
 from noisefloor.servers.kinds import USUAL
 from noisefloor.servers.kinds import all_kinds as server_kinds
 from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
@@ -116,7 +116,7 @@ def load(
         baseline=base,
         arms=tuple(arms),
         workloads=works,
-        design=asked.get("design", file.get("design", "side by side")),
+        design=asked.get("design", file.get("design", SIDE_BY_SIDE)),
         profile=replace(chosen, **lengths),
         settings={k: _of(profile, v) for k, v in settings.items()} | MANY,
         tables=file.get("tables", 5),

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 from noisefloor import schedule
-from noisefloor.model import Arm, Profile, Study, StudyError, Workload
+from noisefloor.model import SIDE_BY_SIDE, Arm, Profile, Study, StudyError, Workload
 from noisefloor.servers import kinds
 from noisefloor.servers.kinds import Kind
 
@@ -215,7 +215,7 @@ def own(
         baseline=arm(base),
         arms=tuple(map(arm, combinations[1:])),
         workloads=(load,),
-        design="side by side" if apart else "switched",
+        design=SIDE_BY_SIDE if apart else "switched",
         profile=profile,
         settings=common | fixed,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noisefloor.model import CANNOT_TELL, SAME
 from noisefloor.model import metric as metric_of
 from noisefloor.text import amounts, upper
 from noisefloor.text.quantity import Given, read
@@ -76,7 +77,7 @@ def two_numbers(
             f"{'the runs scatter too much' if scattered else 'their scatter is not known'} ({runs})"
         )
     word, other = row["verdict"].upper(), _if_restarted(row)
-    if row["verdict"] != "cannot tell":
+    if row["verdict"] != CANNOT_TELL:
         change = amounts.with_interval(
             row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
         )
@@ -124,7 +125,7 @@ def timed(
 
 def _within(row: Mapping[str, Any]) -> str:
     """The margin, where it holds all of the interval."""
-    if row["verdict"] != "same":
+    if row["verdict"] != SAME:
         return ""
     return f", all of it within {amounts.plus_minus(row['margin_pct'])}"
 

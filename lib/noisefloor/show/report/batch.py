@@ -154,7 +154,7 @@ def _job(
         try:
             load(study, **wanted)
         except StudyError as problem:
-            raise refused(str(problem).removesuffix("; nothing was measured")) from None
+            raise ReportError(problem, problem.code) from None
     return study, values, True
 
 
