@@ -11,8 +11,8 @@ from analysis import calibration_figures as figures
 from noisefloor import calibrate
 from noisefloor.calibrate import heldout, live, truth
 from noisefloor.calibrate.calibration import INSTRUMENTS
-from noisefloor.calibrate.found import floor, tau
 from noisefloor.calibrate.goals import pct
+from noisefloor.calibrate.tables import floor, tau
 from noisefloor.data.results import Results
 from noisefloor.model import METRICS
 from noisefloor.show import plots

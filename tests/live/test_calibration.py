@@ -21,7 +21,7 @@ import conftest
 from analysis import calibration as page
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
-from noisefloor.calibrate import found, goals, heldout, live, rivals, truth
+from noisefloor.calibrate import goals, heldout, live, rivals, tables, truth
 from noisefloor.data import design, results, tidy
 from noisefloor.measure import collect
 from noisefloor.stats import combine, scatter
@@ -215,7 +215,7 @@ def identical(question="aa", **more):
 
 @pytest.mark.parametrize(("sd", "upper"), [(0.734, 2.044), (1.0, 1.2), (2.0, 2.02)])
 def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
-    df = found.implied_df(sd, upper)
+    df = tables.implied_df(sd, upper)
     assert df * sd**2 / scipy_stats.chi2.ppf(0.05, df) == pytest.approx(upper**2)
 
 
@@ -259,7 +259,7 @@ def test_what_is_too_short_decides_nothing(tmp_path):
     with pytest.raises(live.TooShort, match="5 whole blocks"):
         live.slowdowns([campaign(blocks=5)])
     with pytest.raises(live.TooShort, match="2 blocks of 2 pairs"):
-        found.squares(np.ones(6), np.zeros(6), np.zeros(6))
+        tables.squares(np.ones(6), np.zeros(6), np.zeros(6))
     assert not [*tmp_path.iterdir()]
 
 
@@ -269,7 +269,7 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
     middle = built.tidy[values].groupby(["block", "arm"])["value"].transform("mean")
     overall = built.tidy[values].groupby("arm")["value"].transform("mean")
     built.tidy.loc[values, "value"] *= overall / middle  # no block differs
-    written = found.floor(built)
+    written = tables.floor(built)
     assert (written["p99"]["cv_pct"], written["p99"]["df"]) == (0, None)
     entries = {k: v for k, v in written.items() if isinstance(v, dict)}
     assert scatter.start_scatter("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
@@ -277,12 +277,12 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
 
 def test_the_floor_of_several_campaigns_counts_one_whose_estimate_is_below_zero():
     above, below = (11, 0.0010, 0.0005, 100), (11, 0.0001, 0.0005, 100)
-    assert found.beyond([below])["cv_pct"] == 0
-    assert found.beyond([above])["cv_pct"] == pytest.approx(100 * math.sqrt(0.0005 / 2))
-    assert found.beyond([above, below])["cv_pct"] == pytest.approx(100 * math.sqrt(0.00005 / 2))
+    assert tables.beyond([below])["cv_pct"] == 0
+    assert tables.beyond([above])["cv_pct"] == pytest.approx(100 * math.sqrt(0.0005 / 2))
+    assert tables.beyond([above, below])["cv_pct"] == pytest.approx(100 * math.sqrt(0.00005 / 2))
     noisy = (11, 0.0040, 0.0050, 100)  # its pairs tell a hundredth as much
     weighted = (0.0005 - 0.0010 / 100) / 1.01
-    assert found.beyond([above, noisy])["cv_pct"] == pytest.approx(100 * math.sqrt(weighted / 2))
+    assert tables.beyond([above, noisy])["cv_pct"] == pytest.approx(100 * math.sqrt(weighted / 2))
 
 
 @pytest.mark.parametrize("cv_pct", [0.0, 0.7, 1.5])
@@ -290,7 +290,7 @@ def test_the_floor_of_several_campaigns_holds_the_truth(cv_pct):
     rng, real = np.random.default_rng(3), 2 * (cv_pct / 100) ** 2
     shapes = [(57, 0.0016, 142), (11, 0.0013, 288), (11, 0.0005, 240), (23, 0.0018, 96)]
     bounds = pd.DataFrame(
-        found.beyond(
+        tables.beyond(
             [
                 (k, (real + share) * rng.chisquare(k) / k, share * rng.chisquare(free) / free, free)
                 for k, share, free in shapes
@@ -308,11 +308,11 @@ def test_squares_tell_pairs_from_starts():
     rng = np.random.default_rng(4)
     block = np.repeat(np.arange(400), 4)
     d = rng.normal(0, 0.01, 400)[block] + rng.normal(0, 0.02, 1600)
-    k, between, share, free = found.squares(d, block, np.zeros(1600))
+    k, between, share, free = tables.squares(d, block, np.zeros(1600))
     assert (k, free) == (399, 1200)
     assert share == pytest.approx(0.02**2 / 4, rel=0.1)
     assert between - share == pytest.approx(0.01**2, rel=0.25)
-    both = found.squares(np.r_[d, d], np.r_[block, block], np.repeat([1, 4], 1600))
+    both = tables.squares(np.r_[d, d], np.r_[block, block], np.repeat([1, 4], 1600))
     assert both == pytest.approx((399, between, share, 2400))  # a start serves both thread counts
 
 
@@ -320,9 +320,9 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block():
     one = identical(sd=0.01, block_sd=0.05)
     two = identical("switched", sd=0.03, blocks=10, size=1, seed=2)
     short, slower = identical(sd=0.5, blocks=4, size=1), campaign(sd=0.02, blocks=4)
-    alone = found.noise([one])["calibration: read/write"]["tps"]
+    alone = tables.noise([one])["calibration: read/write"]["tps"]
     assert alone == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
-    every = found.noise([one, two, short, slower])
+    every = tables.noise([one, two, short, slower])
     mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
     assert every["calibration: read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
     arm = every["calibration: read/write, 4 threads"]["tps"]["4"]  # an arm's effect is not in it
@@ -489,7 +489,7 @@ def test_a_percentile_is_predicted_no_closer_than_half_a_bucket():
 
 def test_tau_is_that_of_all_questions_with_repeats():
     opened = [*sat("headline", 0.0, 0.1), *sat("throttled", 0.0, 0.12), *sat("replica", 0.05)]
-    table = found.tau(opened)
+    table = tables.tau(opened)
     entry = table["sysbench"]["tps"]
     assert (entry["questions"], entry["sittings"]) == (2, 4)
     every = [c.sittings for c in heldout.comparisons(opened)]
@@ -521,7 +521,7 @@ def test_the_shipped_tables_are_read():
 @pytest.mark.slow
 def test_the_shipped_tables_are_those_of_the_recorded_campaigns(tmp_path):
     calibration.write_tables(calibration.open_calibration().opened, tmp_path)
-    for name in ("floor", "noise", "tau", "told"):
+    for name in ("floor", "noise", "tau", "recovered"):
         assert json.loads((tmp_path / f"{name}.json").read_text()) == shipped(name)
 
 

@@ -17,7 +17,7 @@ MOST = {
     "public names of the largest class": 27,
     "public functions, classes and methods": 1127,
     "definitions that share one name": 11,
-    "assignments to found / said / told": 5,
+    "assignments to found / said / told": 0,
     "functions without all types": 0,
     "places that branch on English prose": 2,
     "imports of the worst module": 32,

@@ -38,13 +38,13 @@ def rates(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
     rows = ROW_CV * rows[..., 50:] + x[:, :2, None]  # autocorrelated, as rows a second are
     pairs = (x[:, 1::2] - x[:, ::2]) * (rng.integers(0, 2, (n, k)) * 2 - 1)
     first, second = x[:, :k], x[:, k:]
-    found = {
+    differ = {
         "rows as replicates": welch(rows[:, 0], rows[:, 1]) < ALPHA,
         "hyperfine (Welch)": welch(first, second) < ALPHA,
         "benchstat": benchstat(first, second) < ALPHA,
         "Noisefloor, in coin-flipped pairs": synthetic.different(pairs),
     }
-    return {name: int(hit.sum()) for name, hit in found.items()}
+    return {name: int(hit.sum()) for name, hit in differ.items()}
 
 
 def bounds(count: Any, n: Any, alpha: float = ALPHA) -> tuple[Any, Any]:

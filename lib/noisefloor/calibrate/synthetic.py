@@ -98,23 +98,23 @@ def cell(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str
     word other than `same` at a truth of 0, at a thread count or in the joint row)."""
     members = simulated_pairs(given, n, rng, threads=ASKED["threads"]).mean(-1)
     _, lo, hi = rule.block_interval(members[:, 0])
-    found = {"covered": (lo <= 0) & (hi >= 0)}
+    hits = {"covered": (lo <= 0) & (hi >= 0)}
     for truth in TRUTHS:
         theta = math.log1p(truth / 100)
         words = rule.codes(lo + theta, hi + theta, MARGIN)
-        found |= {f"{name}_{truth}": words == code for name, code in WORDS.items()}
+        hits |= {f"{name}_{truth}": words == code for name, code in WORDS.items()}
     _, lo, hi = rule.block_interval(members, members.shape[1])
     each = rule.codes(lo, hi, MARGIN)
     joint = rule.joint(members, each)
     _, low, high = rule.block_interval(members.mean(1))
     whole = np.abs(rule.codes(low, high, MARGIN)) == 1
-    found |= {
+    hits |= {
         "together": ((lo <= 0) & (hi >= 0)).all(-1),
         "joint": joint,
         "joint_covered": joint & (low <= 0) & (high >= 0),
         "any_false": (np.abs(each) == 1).any(-1) | (joint & whole),
     }
-    return {name: int(hit.sum()) for name, hit in found.items()}
+    return {name: int(hit.sum()) for name, hit in hits.items()}
 
 
 def files(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, int]:
@@ -149,7 +149,7 @@ def sittings(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict
         effects = tau * skewed(shape, rng) + se * rng.standard_normal(shape)
         return effects, se**2 * rng.chisquare(DF, shape) / DF
 
-    found = []
+    judged = []
     for _ in range(n // EACH):
         others = [zip(*campaigns(2 + i % 2), strict=True) for i in range(POOL)]
         pooled = combine.estimate_tau([[combine.Campaign(e, v, DF) for e, v in q] for q in others])
@@ -158,8 +158,8 @@ def sittings(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict
             *campaigns(EACH, k), np.full((EACH, k), DF), pooled
         )
         following = campaigns(EACH)[0]
-        found.append((np.abs(mean) <= half, np.abs(following - mean) <= ahead, half, ahead))
-    covered, inside, half, ahead = map(np.concatenate, zip(*found, strict=True))
+        judged.append((np.abs(mean) <= half, np.abs(following - mean) <= ahead, half, ahead))
+    covered, inside, half, ahead = map(np.concatenate, zip(*judged, strict=True))
     counts = {"n": len(half), "covered": int(covered.sum()), "inside": int(inside.sum())}
     return counts | {
         "half_pct": 100 * float(np.median(half)), "next_pct": 100 * float(np.median(ahead)),

@@ -33,7 +33,7 @@ _TAU = Path(__file__).parents[1] / "tau.json"
 @functools.cache
 def taus() -> dict[str, Any]:
     """{instrument: {metric: {"value", "df", "questions"}}} of the scatter between sittings, as the
-    recorded campaigns say (`calibrate.found.tau`)."""
+    recorded campaigns say (`calibrate.tables.tau`)."""
     return json.loads(_TAU.read_text(encoding="utf-8"))
 
 

@@ -30,7 +30,7 @@ Squares = tuple[int, float, float, int]  # what `squares` makes of a campaign
 
 def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = False) -> None:
     """Write the scatter of campaigns into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
-    ``told.json``. machine: all campaigns are from one machine, without repeats; the last two files,
+    ``recovered.json``. machine: all campaigns are from one machine, without repeats; the last two files,
     and the pilot's windows at a rate, are then left out.
 
     Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks, because its scatter
@@ -48,7 +48,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
             measured = tables["noise"].get(name, {})
             source = f"recorded; else {known['source']}" if measured else known["source"]
             tables["noise"][name] = known | measured | {"source": source}
-        tables |= {"tau": tau(opened), "told": live.recovered_share(opened)}
+        tables |= {"tau": tau(opened), "recovered": live.recovered_share(opened)}
     for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
