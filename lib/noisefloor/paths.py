@@ -60,11 +60,11 @@ def reports() -> Path:
     return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")
 
 
-def noise_file(name: str, own: bool = True) -> Path:
+def noise_file(name: str, local: bool = True) -> Path:
     """The file of what is known of noise beforehand: `floor` (from start to start) or `noise` (of
-    pairs), as measured on this machine (`own`), else as recorded."""
+    pairs), as measured on this machine (`local`), else as recorded."""
     mine = runs() / f"{name}.json"
-    return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
+    return mine if local and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
 
 def prebuilt() -> Path:

@@ -151,8 +151,8 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     any change in that direction. Raises Refusal for a claim that cannot be read."""
     arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
     leader, by = claim.get("leader"), claim.get("by", [0, 0])
-    own = whose == leader
-    if leader not in arms or whose not in arms or len(by) != 2 or (own and max(by) >= 100):
+    of_leader = whose == leader
+    if leader not in arms or whose not in arms or len(by) != 2 or (of_leader and max(by) >= 100):
         raise Refusal(
             f"about.toml, {claim['said']!r}: `leader` and `of` name one of {' and '.join(arms)}, `by`"
             " holds from and to how many percent, below 100 of the leader's own; nothing was judged"
@@ -160,7 +160,9 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     ahead = leader == claim["arm"]
     if "by" not in claim:
         return (0.0, math.inf) if ahead else (-100.0, 0.0)
-    ends = sorted(agree.change_of_claim(p, ahead=ahead, own=own) for p in claim["by"])
+    ends = sorted(
+        agree.change_of_claim(p, ahead=ahead, of_leader=of_leader) for p in claim["by"]
+    )
     return ends[0], ends[1]
 
 

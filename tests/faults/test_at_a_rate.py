@@ -8,7 +8,6 @@ import os
 import random
 import re
 import signal
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -21,7 +20,7 @@ import live
 from conftest import ROOT, refused, signalled, until
 from conftest import noisefloor as run
 from live import LONGEST_S, SEED, Live, mounts, promise, send
-from noisefloor import model, paths
+from noisefloor import model, paths, studies
 from noisefloor.data import tidy
 from noisefloor.measure import child, collect, loading, tools
 from noisefloor.measure.campaign import CampaignError
@@ -41,9 +40,9 @@ SECONDS = 2
 
 # windows are shorter, and no page is made
 SHORT = f"""
-import sys
 from noisefloor.show import report
-sys.modules["noisefloor.studies.own"].WINDOW_S = ({SECONDS}, {SECONDS})
+from noisefloor.studies import ab
+ab.WINDOW_S = ({SECONDS}, {SECONDS})
 report.render_all = lambda *given, **more: [("", "", 0.0)]
 from noisefloor.cli"""
 ASKED = ("ab", "sync_binlog=1,0", "--engine", "mariadb", "--rate", "80", "--profile", "smoke")
@@ -214,7 +213,7 @@ def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, comma
 @on("mariadb")
 def test_a_guest_is_measured_in_turn_at_a_rate(theirs, monkeypatch, capsys):
     """The plan says beforehand how wide that is."""
-    monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (SECONDS, SECONDS))
+    monkeypatch.setattr(studies.ab, "WINDOW_S", (SECONDS, SECONDS))
     folder = measured(theirs.url, rate="80", budget_min=0.2)
     theirs.unchanged()
     said = capsys.readouterr().err
@@ -279,7 +278,7 @@ def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_done(line, words, h
 def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
     mariadb, home, monkeypatch
 ):
-    monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (SECONDS, SECONDS))
+    monkeypatch.setattr(studies.ab, "WINDOW_S", (SECONDS, SECONDS))
     monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
     given = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
     with pytest.raises(CampaignError) as e:

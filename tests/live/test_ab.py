@@ -18,7 +18,7 @@ from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.servers.server import SettingError
-from noisefloor.studies.own import asked
+from noisefloor.studies.ab import asked
 from noisefloor.text.answers import MOST_LINES
 
 NOTEBOOKS = paths.notebooks()

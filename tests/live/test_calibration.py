@@ -501,7 +501,7 @@ def test_tau_is_that_of_all_questions_with_repeats():
 
 
 def shipped(name):
-    return json.loads(paths.noise_file(name, own=False).read_text())
+    return json.loads(paths.noise_file(name, local=False).read_text())
 
 
 def test_the_shipped_tables_are_read():

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 import time
 import tomllib
@@ -18,11 +17,11 @@ from conftest import mostly, signalled
 from noisefloor import calibrate, paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.tidy import rates
+from noisefloor.measure import ab, collect, loading, tools
 from noisefloor.measure import campaign as campaigns
-from noisefloor.measure import collect, loading, own, tools
 from noisefloor.model import as_guest
 from noisefloor.servers.server import ServerError
-from noisefloor.studies.own import RATE_MOST, share_of
+from noisefloor.studies.ab import RATE_MOST, share_of
 from test_campaign import aside, no_data, whole
 
 RATE, SECONDS = 80, 4
@@ -211,10 +210,10 @@ def test_a_share_is_rounded_to_two_digits(tps, percent, rate):
 
 @pytest.mark.slow
 def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (2, 2))
+    monkeypatch.setattr(studies.ab, "WINDOW_S", (2, 2))
     monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
-    measured, looks = own._capacity, []
-    monkeypatch.setattr(own, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
+    measured, looks = ab._capacity, []
+    monkeypatch.setattr(ab, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
     asked = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
     asked |= {"rate": "25%", "budget_min": 0.3}
 
@@ -242,7 +241,7 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
 def test_the_half_width_to_expect_at_once_and_in_turn():
     asked = {"settings": ["sync_binlog=1,0"], "rate": 500}
     at_once = schedule.plan(studies.load("own-study", **asked))["expected"]
-    known = json.loads(paths.noise_file("noise", own=False).read_text())["at a rate, at once"]
+    known = json.loads(paths.noise_file("noise", local=False).read_text())["at a rate, at once"]
     for metric, half in at_once.items():  # two-sided t of eight blocks, some windows each
         assert 0.3 < half / known[metric]["64"] < 1.1
     floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
@@ -258,7 +257,7 @@ def test_the_half_width_to_expect_at_once_and_in_turn():
 
 def test_what_is_expected_has_its_source():
     file = Path(calibrate.__file__).with_name("pilot.toml")
-    noise = json.loads(paths.noise_file("noise", own=False).read_text())
+    noise = json.loads(paths.noise_file("noise", local=False).read_text())
     for name, entries in tomllib.loads(file.read_text()).items():
         assert noise[name].keys() >= entries.keys()
         assert noise[name]["source"] == f"recorded; else {entries['source']}"

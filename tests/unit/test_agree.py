@@ -10,7 +10,7 @@ from noisefloor.claims import agree, order
 
 
 @pytest.mark.parametrize(
-    ("percent", "ahead", "own", "expected"),
+    ("percent", "ahead", "of_leader", "expected"),
     [
         (35, False, True, -35.0),  # 35 % of the number of the one ahead
         (35, False, False, 100 * (1 / 1.35 - 1)),  # 35 % of the arm's own
@@ -19,8 +19,9 @@ from noisefloor.claims import agree, order
         (0, True, True, 0.0),
     ],
 )
-def test_a_share_of_either_number_becomes_a_change_of_the_arm(percent, ahead, own, expected):
-    assert agree.change_of_claim(percent, ahead=ahead, own=own) == pytest.approx(expected)
+def test_a_share_of_either_number_becomes_a_change_of_the_arm(percent, ahead, of_leader, expected):
+    change = agree.change_of_claim(percent, ahead=ahead, of_leader=of_leader)
+    assert change == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

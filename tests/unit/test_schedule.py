@@ -76,7 +76,7 @@ def noise(tmp_path, monkeypatch):
     def write(fields):
         (tmp_path / f"noise{len(list(tmp_path.iterdir()))}.json").write_text(json.dumps(fields))
         newest = max(tmp_path.glob("noise*.json"))
-        monkeypatch.setattr(stats.scatter.paths, "noise_file", lambda name, own=True: newest)
+        monkeypatch.setattr(stats.scatter.paths, "noise_file", lambda name, local=True: newest)
 
     return write
 

@@ -11,7 +11,7 @@ from noisefloor.data import results
 from noisefloor.model import PROFILES, Study, StudyError, as_guest
 from noisefloor.show import bundle, report
 from noisefloor.show.report import batch
-from noisefloor.studies.own import asked
+from noisefloor.studies.ab import asked
 
 KEYS = tuple(studies.questions("settings"))
 ENGINES = ("mysql", "mariadb")

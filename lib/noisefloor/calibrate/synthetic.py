@@ -123,7 +123,7 @@ def files(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
     given: runs (an arm), cv (from run to run), effect (true change of the throughput), restarts: every
     run had its own start and nothing is added; else the runs of an arm share one, which scatters as
     recorded, and that is added."""
-    k, known = given["runs"], scatter.start_scatter("tps", own=False)
+    k, known = given["runs"], scatter.start_scatter("tps", local=False)
     assert known is not None
     x = rng.normal(0, given["cv"], (n, 2, k))
     if not given["restarts"]:

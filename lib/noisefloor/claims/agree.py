@@ -12,12 +12,12 @@ AGREES, DISAGREES, NOT_COMPARABLE = "agrees", "disagrees", "not comparable"
 Range = tuple[float, float]  # changes in percent, the lower end first
 
 
-def change_of_claim(percent: float, *, ahead: bool, own: bool) -> float:
+def change_of_claim(percent: float, *, ahead: bool, of_leader: bool) -> float:
     """The change of the arm against the baseline, in percent, where one is `percent` ahead of the
-    other. ahead: the arm is ahead; own: the percentage is of the number of the one ahead, else of
+    other. ahead: the arm is ahead; of_leader: the percentage is of the number of the one ahead, else of
     the other one's. The one behind has -35 % for 35 % of the one ahead, and -26 % for 35 % of its
     own."""
-    ratio = 1 / (1 - percent / 100) if own else 1 + percent / 100  # the one ahead, over the other
+    ratio = 1 / (1 - percent / 100) if of_leader else 1 + percent / 100  # over the other one
     return 100 * ((ratio if ahead else 1 / ratio) - 1)
 
 

@@ -83,7 +83,7 @@ def judge_claims(
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share; study: the
     claims of one source alone ("": of all)."""
-    start = start or scatter.start_scatter("tps", own=False)
+    start = start or scatter.start_scatter("tps", local=False)
     assert start is not None
     published = _Published(facts, times, start)
     rows = [_row(c, margin_pct) for c in published.claims(study)] if len(facts) else []

@@ -364,7 +364,7 @@ def calibrate(
     from noisefloor.show import report
 
     if tables:
-        folder = paths.noise_file("noise", own=False).parent
+        folder = paths.noise_file("noise", local=False).parent
         calibration.write_tables(calibration.open_calibration().opened, folder)
         return say(
             f"noise.json, floor.json, tau.json and recovered.json are written into {paths.relative(folder)}"

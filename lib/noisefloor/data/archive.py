@@ -217,7 +217,7 @@ class Archive(results.Results):
             series=self._series(rows) if not metric_of(metric).worse_up else None,
             restarts=self.restarts,
             floor=self.floor,
-            own=not self.about,  # what is published does not depend on this machine
+            local=not self.about,  # what is published does not depend on this machine
         )
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noisefloor import parse, schedule, studies
+from noisefloor.measure import ab
 from noisefloor.measure import clients as client_hosts
-from noisefloor.measure import own
 from noisefloor.measure.progress import Say
 from noisefloor.model import Study, StudyError, from_clients
 from noisefloor.servers import engines, kinds
@@ -22,7 +22,7 @@ def completed(name: str, given: Mapping[str, Any], *, guest: bool) -> dict[str, 
             "a setting has a password, which the page would show; nothing was measured"
         )
     if name == "own-study":
-        parameters |= own.script_facts(parameters.get("workload", ""), parameters.get("lua", ""))
+        parameters |= ab.script_facts(parameters.get("workload", ""), parameters.get("lua", ""))
         parameters |= {"guest": True} if guest else {}
     return parameters
 
@@ -57,9 +57,9 @@ def on_builds(name: str, question: str, parameters: Mapping[str, Any]) -> list[S
         known["engine"] = builds["engine"].kind
         if name == "own-study":
             study = studies.load(name, **{**parameters, **known})  # with the settings of that kind
-            known["static"] = own.static_variables(study, builds["engine"])
+            known["static"] = ab.static_variables(study, builds["engine"])
             if "%" in str(parameters.get("rate")):
-                known["rate"] = own.rate_of({**parameters, **known}, builds["engine"])
+                known["rate"] = ab.rate_of({**parameters, **known}, builds["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions
         engine = known.get("engine", engine)
     keys = _keys(name, question, engine)

@@ -15,7 +15,7 @@ from noisefloor.servers import engines, guest, innodb
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, SettingError
 from noisefloor.servers.session import SCHEMA
-from noisefloor.studies.own import SLOWLY
+from noisefloor.studies.ab import SLOWLY
 
 _FOUND_OUT = {"engine", "sized", "digest", "guest"}  # parameters that nobody gives
 
@@ -78,7 +78,7 @@ def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
     known = json.loads(file.read_text(encoding="utf-8"))
     campaign = known["source"].partition(":")[0]
     whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
-    if file != paths.noise_file("floor", own=False):
+    if file != paths.noise_file("floor", local=False):
         whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
     metrics = (m for m, entry in known.items() if isinstance(entry, dict))
     starts = {m: start for m in metrics if (start := stats.scatter.start_scatter(m))}

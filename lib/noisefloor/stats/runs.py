@@ -57,7 +57,7 @@ def judge_runs(
     paired: bool = False,
     restarts: bool = False,
     floor: Floor = None,
-    own: bool = True,
+    local: bool = True,
     seconds: float | None = None,
     notes: Iterable[str] = (),
 ) -> list[Row]:
@@ -67,11 +67,11 @@ def judge_runs(
     arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; margin_pct: 0
     for the metric's own (quick: its wider one); paired: the k-th values belong together; restarts:
     every run had a start of its own, so that no start-to-start scatter is added; floor: that
-    scatter in percent, or entries by metric, else this machine's (own) or the recorded one;
+    scatter in percent, or entries by metric, else this machine's (local) or the recorded one;
     seconds: length of a run. Raises ValueError for a value that has no logarithm."""
     of_metric = metric_of(metric)
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
-    start = None if restarts else scatter.start_scatter(metric, floor, own)
+    start = None if restarts else scatter.start_scatter(metric, floor, local)
     one = (floor / 100, _GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
     rows: list[Row] = []
 

@@ -41,18 +41,18 @@ def _read(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def start_scatter(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
+def start_scatter(metric: str, floor: Floor = None, local: bool = True) -> Start | None:
     """The Start of a metric, None where it has none.
 
     floor: a CV in percent that somebody gave, or a dict of entries by metric; else the floor that
-    `noisefloor calibrate --live` has measured on this machine (own), else the recorded one. Where
+    `noisefloor calibrate --live` has measured on this machine (local), else the recorded one. Where
     its CV is zero, the largest of the other metrics counts."""
     if metric in NO_SERVER:
         return None
     if isinstance(floor, (int, float)):
         return Start(floor / 100, math.inf) if floor else None
     entries = floor or {
-        k: v for k, v in _read(paths.noise_file("floor", own)).items() if isinstance(v, dict)
+        k: v for k, v in _read(paths.noise_file("floor", local)).items() if isinstance(v, dict)
     }
     entry = entries.get(metric) or entries.get(metric_of(metric).kin or "tps") or entries.get("tps")
     if entry and not entry["cv_pct"]:
@@ -66,7 +66,7 @@ def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[
     """{threads: sd of a pair in percent, at the nearest thread count that is known}, as measured on
     this machine, else as recorded; {} where none is. names: of workloads; the first that is known
     counts."""
-    tables = [_read(paths.noise_file("noise", own)) for own in (True, False)]
+    tables = [_read(paths.noise_file("noise", local)) for local in (True, False)]
     known = [t[n][metric] for n in names for t in tables if metric in t.get(n, {})]
     sds = {int(t): float(sd) for t, sd in known[0].items() if sd > 0} if known else {}
     return {t: sds[min(sds, key=lambda k: abs(math.log(k / t)))] for t in threads if sds}

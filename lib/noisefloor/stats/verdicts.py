@@ -34,7 +34,7 @@ class Asked:
     baseline: str | None = None
     design: str = UNKNOWN
     floor: Floor = None  # start-to-start CV in percent, or entries by metric
-    own: bool = True  # without one this machine's scatter of starts counts, where it is known
+    local: bool = True  # without one this machine's scatter of starts counts, where it is known
     restarts: bool = False  # every run had a start of its own
     one_start: str = ""  # no server was ever restarted: whose scatter of starts is added, in words
     series: Mapping[str, Any] | None = None  # {run: values per second}, for one run an arm
@@ -173,7 +173,7 @@ def _together(
     margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
-    start = scatter.start_scatter(metric, asked.floor, asked.own) if needs else None
+    start = scatter.start_scatter(metric, asked.floor, asked.local) if needs else None
     of_all = list(reasons)
     if start and asked.one_start:
         source = {"cv_pct": 100 * start.cv, "source": asked.one_start}
@@ -304,6 +304,6 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
                 quick=asked.quick,
                 restarts=asked.restarts,
                 floor=asked.floor,
-                own=asked.own,
+                local=asked.local,
                 seconds=max(spans, default=None),
             )

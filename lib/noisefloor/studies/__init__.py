@@ -16,7 +16,7 @@ from noisefloor import schedule
 from noisefloor.model import PROFILES, SIDE_BY_SIDE, Arm, Profile, Study, StudyError, Workload
 from noisefloor.servers.kinds import USUAL
 from noisefloor.servers.kinds import all_kinds as server_kinds
-from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
+from noisefloor.studies.ab import LEADS, MANY, ab_study, at_rate, refused
 
 _FIRST = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
@@ -84,7 +84,7 @@ def load(
     margin_pct, threads = float(margin_pct), tuple(threads)
     if name == "own-study":
         declared = bool(budget_min)
-        return own(chosen, engine or USUAL, threads, margin_pct, declared=declared, **more)
+        return ab_study(chosen, engine or USUAL, threads, margin_pct, declared=declared, **more)
     file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
     _spelt(name, file)
     if more:
@@ -179,7 +179,7 @@ def _compared(
     """A question about settings, as `noisefloor ab` would ask it; every value is in my.cnf."""
     asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
     lengths = _lengths(profile.name, file, key, budget_min)
-    study = own(
+    study = ab_study(
         replace(profile, **lengths),
         engine,
         threads,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import Arm, Profile, Study, Workload
-from noisefloor.studies.own import refused
+from noisefloor.studies.ab import refused
 
 BLOCKS = 8  # of a campaign, at least
 SHELL = "/bin/sh"

@@ -181,7 +181,7 @@ def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
 def shared() -> str:
     """How much of a known difference two servers that share the cores tell, as calibrated: a sentence;
     "" before that is known."""
-    known = json.loads(paths.noise_file("recovered", own=False).read_text(encoding="utf-8"))
+    known = json.loads(paths.noise_file("recovered", local=False).read_text(encoding="utf-8"))
     both = [known.get(m) for m in ("mean_latency", PROCESSOR[0])]
     if not all(both):
         return ""

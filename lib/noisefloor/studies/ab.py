@@ -132,7 +132,7 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return by_name
 
 
-def own(
+def ab_study(
     profile: Profile,
     engine: str,
     threads: tuple[int, ...],
@@ -153,7 +153,7 @@ def own(
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
-    script takes the tables' number and size (both found out by `measure.own`). `guest`: on a server
+    script takes the tables' number and size (both found out by `measure.ab`). `guest`: on a server
     that Noisefloor did not start, where nothing but variables can be set. `rate`: transactions a
     second that each server is offered, both at once, or a share of the baseline's capacity
     ("25%"), whose study is the closed loop that measures it; 0: as many as it can do."""

@@ -18,7 +18,7 @@ from noisefloor.measure.progress import Progress
 from noisefloor.model import Study, StudyError
 from noisefloor.servers import engines
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.studies.own import SLOWLY, offered, share_of
+from noisefloor.studies.ab import SLOWLY, offered, share_of
 
 _WINDOWS = 3  # in a closed loop, whose median is a capacity
 _USUAL = "oltp_read_write"
