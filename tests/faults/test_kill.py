@@ -216,7 +216,7 @@ def harmed(campaign, mysql, monkeypatch):
 
         monkeypatch.setattr(replication, "_looks", harmed_looks)
         c, bench = campaign(CHOSEN, mysql, *CHOSEN.compared)
-        bench.kit.ready(CHOSEN.arms[0], WORKLOAD)
+        bench.fixtures.ready(CHOSEN.arms[0], WORKLOAD)
         return c, bench, cell_of(CHOSEN, workload=WORKLOAD)
 
     return begun

@@ -49,10 +49,10 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     without data. Raises StudyError for a variable or value that this build does not have."""
     wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
     progress = Progress()
-    with course.machine(progress.say) as shop:
+    with course.machine(progress.say) as folder:
         progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
         try:
-            server = Server(build, shop / "look", study.settings, keyring=True).initialise()
+            server = Server(build, folder / "look", study.settings, keyring=True).initialise()
             with server:
                 slow = [n for n in wanted if n in SLOWLY]
                 others = (n for n in wanted if n not in slow)
@@ -60,7 +60,7 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
                 server.stop()
             for name in need_start:
                 for value in wanted[name]:
-                    with server.trial(shop / "try", {name: value}):
+                    with server.trial(folder / "try", {name: value}):
                         pass  # it started
         except ServerError as e:
             raise StudyError(f"{e}; nothing was measured") from None
@@ -96,13 +96,13 @@ def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
     (work,), base, progress = study.workloads, study.baseline, Progress()
     clients = max(work.threads)
     length = schedule.slice_s(study, schedule.Cell(work, clients, base))
-    with course.machine(progress.say) as shop:
+    with course.machine(progress.say) as folder:
         progress.say(f"{engines.label(build)}: measuring its capacity, {clients} clients")
-        loading.place_script(lua, study, shop)
-        template = loading.templates(study, {"": build}, shop)[""]
-        with template.trial(shop / "capacity", base.settings) as server:
+        loading.place_script(lua, study, folder)
+        template = loading.templates(study, {"": build}, folder)[""]
+        with template.trial(folder / "capacity", base.settings) as server:
             server.only(dict(work.settings) | dict(base.switch))
-            run = tools.Slice(study, server, base, work, clients, length, shop)
+            run = tools.Slice(study, server, base, work, clients, length, folder)
             texts = [
                 child.run(tools.load_argv(run, seconds), 3 * seconds + child.PATIENCE_S)[1]
                 for seconds in (study.profile.warmup_s, *[length] * _WINDOWS)

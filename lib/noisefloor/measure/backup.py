@@ -1,7 +1,7 @@
 """Backups through a pipe of processes: made, restored, proved; and what each process did.
 
-`Kit` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the measuring
-tools. Their input is removed from the system's cache before (`cold`).
+`BackupFixtures` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the
+measuring tools. Their input is removed from the system's cache before (`cold`).
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines
 from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.sandbox import clock, ctrl_c, die_with_parent, secret_file
-from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.server import Rows, Server, ServerError
 
 if TYPE_CHECKING:
     from noisefloor.measure.server_pool import ServerPool
@@ -44,7 +44,7 @@ _DATA = re.compile(r".*\.ibd|ibdata\d+|undo_?\d+")  # files of a server with row
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 
 
-class Kit(tools.Fixtures):
+class BackupFixtures(tools.Fixtures):
     """Archives, passphrase and extra servers of a campaign."""
 
     def __init__(self, bench: "ServerPool", study: Study) -> None:
@@ -127,7 +127,7 @@ class Kit(tools.Fixtures):
         self.servers = {}
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fact(self, name: str) -> list[dict[str, Any]]:
+    def fact(self, name: str) -> Rows:
         """Facts that are measured once a campaign, a row each."""
         return {"damage": _damage, "speed": _speed}[name](self)
 
@@ -274,12 +274,12 @@ def _doing(pid: int) -> str:
 def backup(run: Slice) -> dict[str, Any]:
     """One backup of a server whose files are in no cache into a new archive; the arm's first one is
     kept for restores."""
-    archive = run.kit.new("archive")
+    archive = run.fixtures.new("archive")
     cold(run.server.datadir)
-    took = _backup(run.kit, run.server, run.arm, run.threads, archive)
+    took = _backup(run.fixtures, run.server, run.arm, run.threads, archive)
     proof = _proof(run.arm, [_kind(archive)])
     size = archive.stat().st_size
-    if run.kit.archives.setdefault(run.arm.name, archive) is not archive:
+    if run.fixtures.archives.setdefault(run.arm.name, archive) is not archive:
         archive.unlink()
     data = sum(p.stat().st_size for p in run.server.datadir.rglob("*") if _DATA.fullmatch(p.name))
     return _result(run, took) | {"archive_B": size, "data_B": data, "evidence": proof}
@@ -289,22 +289,22 @@ def restore(run: Slice) -> dict[str, Any]:
     """The arm's archive, which is in no cache, unpacked into an empty folder. What makes a backup
     of mariabackup consistent (its prepare) has a clock of its own; the copy is proved outside of
     both."""
-    return _result(run, _restored(run.kit, run.server, run.arm))
+    return _result(run, _restored(run.fixtures, run.server, run.arm))
 
 
-def _restored(kit: Kit, server: Server, arm: Arm) -> dict[str, Any]:
-    if arm.name not in kit.archives:
-        archive = kit.new("archive")
-        _backup(kit, server, arm, _COMPRESSING, archive)
-        kit.archives[arm.name] = archive
-    archive = kit.archives[arm.name]
-    with kit.bench.place("restored") as into:
-        stages = workloads.restore(copier(server), into, arm.how, kit.password)
+def _restored(fixtures: BackupFixtures, server: Server, arm: Arm) -> dict[str, Any]:
+    if arm.name not in fixtures.archives:
+        archive = fixtures.new("archive")
+        _backup(fixtures, server, arm, _COMPRESSING, archive)
+        fixtures.archives[arm.name] = archive
+    archive = fixtures.archives[arm.name]
+    with fixtures.bench.place("restored") as into:
+        stages = workloads.restore(copier(server), into, arm.how, fixtures.password)
         cold(archive)
-        took = pipe(stages, kit.folder, source=archive)
+        took = pipe(stages, fixtures.folder, source=archive)
         _must(took)
         digest, prepare_s = tree(into), prepare(server, into)
-        checks = _prove(kit, server, into, digest)
+        checks = _prove(fixtures, server, into, digest)
     prepared = {"prepare_s": round(prepare_s, 4)} if prepare_s else {}
     return took | prepared | {"archive_B": archive.stat().st_size, "evidence": checks}
 
@@ -319,7 +319,7 @@ def beside(run: Slice) -> dict[str, Any]:
     argv, over = tools.load_argv(run, run.seconds), threading.Event()
     cold(run.server.datadir)
     with (
-        run.kit.bench.place("gate") as place,
+        run.fixtures.bench.place("gate") as place,
         child.Gated(argv, run.threads, place / "0", place / "0.txt") as run.gated,
         ThreadPoolExecutor(1) as other,
     ):
@@ -340,8 +340,8 @@ def _backups(run: Slice, over: threading.Event) -> list[tuple[str, list[dict[str
     what the archive is, and what its processes did. One that had not begun to write is left out."""
     made = []
     while "cipher" in run.arm.how and not over.is_set():
-        archive = run.kit.new("archive")
-        took = _backup(run.kit, run.server, run.arm, _COMPRESSING, archive, _SELDOM_S, over)
+        archive = run.fixtures.new("archive")
+        took = _backup(run.fixtures, run.server, run.arm, _COMPRESSING, archive, _SELDOM_S, over)
         if kind := _kind(archive):
             made.append((kind, took["stages"]))
         archive.unlink()
@@ -386,7 +386,7 @@ def _must(took: dict[str, Any], cut: bool = False) -> None:
 
 
 def _backup(
-    kit: Kit,
+    fixtures: BackupFixtures,
     server: Server,
     arm: Arm,
     threads: int,
@@ -394,12 +394,13 @@ def _backup(
     every_s: float = _SAMPLE_S,
     over: threading.Event | None = None,
 ) -> dict[str, Any]:
-    copy, data, stolen = copier(server), kit.new("scratch"), steal()
+    copy, data, stolen = copier(server), fixtures.new("scratch"), steal()
     clone = [_clone(server, data)] if copy == "tar" else []
     data.mkdir(mode=0o700, exist_ok=bool(clone))
     try:
-        stages = workloads.backup(copy, _options(kit, server), data, arm.how, kit.password, threads)
-        took = pipe(stages, kit.folder, target=archive, every_s=every_s, over=over)
+        options, password = _options(fixtures, server), fixtures.password
+        stages = workloads.backup(copy, options, data, arm.how, password, threads)
+        took = pipe(stages, fixtures.folder, target=archive, every_s=every_s, over=over)
         _must(took, cut=bool(over and over.is_set()))
     except ToolError:
         archive.unlink()
@@ -434,12 +435,12 @@ def _clone(server: Server, data: Path) -> dict[str, Any]:
     }
 
 
-def _options(kit: Kit, server: Server) -> Path:
+def _options(fixtures: BackupFixtures, server: Server) -> Path:
     """An option file for the copying program: where the server's files are, and its password."""
     account = (server.folder / "client.cnf").read_text().strip().removeprefix("[client]")
     text = (server.folder / "my.cnf").read_text()
     text += f"[mariabackup]\n{account}\n[xtrabackup]\n{account}\n"
-    return secret_file(kit.folder / "backup.cnf", text)
+    return secret_file(fixtures.folder / "backup.cnf", text)
 
 
 # -- proof -----------------------------------------------------------------------------------------
@@ -458,17 +459,17 @@ def prepare(server: Server, restored: Path) -> float:
     return time.monotonic() - began
 
 
-def _prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict[str, Any]]:
+def _prove(fixtures: BackupFixtures, server: Server, restored: Path, digest: str) -> Rows:
     """Evidence that the prepared files are a backup of `server`: the first copy whose unpacked
     files had this digest is started and compared by CHECKSUM TABLE; later ones by their bytes.
 
     Raises ToolError when they are not."""
     how = "bytes of a copy that was started and compared"
-    if digest not in kit.proved:
-        if wrong := revive(kit, server, restored):
+    if digest not in fixtures.proved:
+        if wrong := revive(fixtures, server, restored):
             raise ToolError(f"the restored copy is no backup: {wrong}")
         how = "prepared, started, CHECKSUM TABLE"
-        kit.proved.add(digest)
+        fixtures.proved.add(digest)
     return [check("restored copy", how, "equal", "equal")]
 
 
@@ -486,11 +487,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def revive(kit: Kit, server: Server, restored: Path) -> str:
+def revive(fixtures: BackupFixtures, server: Server, restored: Path) -> str:
     """Start a restored and prepared copy beside `server`; "" when every table's checksum is the
     same, else what is wrong, in a sentence."""
     try:
-        with server.trial(kit.bench.new("revived-"), data=restored) as other:
+        with server.trial(fixtures.bench.new("revived-"), data=restored) as other:
             return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
     except ServerError as e:
         return str(e)
@@ -499,11 +500,11 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
 # -- found out once a campaign ---------------------------------------------------------------------
 
 
-def _speed(kit: Kit) -> list[dict[str, Any]]:
+def _speed(fixtures: BackupFixtures) -> Rows:
     """How fast the arms' ciphers are in memory, with the openssl that the pipe starts: rows arm,
     cipher, direction (backup, restore), B_per_s (of its own processor time), openssl."""
     rows = []
-    for arm in kit.study.compared:
+    for arm in fixtures.study.compared:
         for direction, option in (("backup", ""), ("restore", "-decrypt")):
             if (cipher := arm.how.get("cipher", "none")) == "none":
                 continue
@@ -516,23 +517,23 @@ def _speed(kit: Kit) -> list[dict[str, Any]]:
 _CUT, _FLIPPED, _WRONG = _DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
 
 
-def _damage(kit: Kit) -> list[dict[str, Any]]:
+def _damage(fixtures: BackupFixtures) -> Rows:
     """Which process notices a damaged archive: rows cipher, damage, openssl alone, noticed by, what
     it said. `openssl alone`: whether decryption by itself ended as if all were well."""
-    server, rows = kit.bench.servers[0], []
-    wrong = secret_file(kit.folder / "wrong", secrets.token_hex(16) + "\n")
-    arms = [a for a in kit.study.compared if not a.prepare]
+    server, rows = fixtures.bench.servers[0], []
+    wrong = secret_file(fixtures.folder / "wrong", secrets.token_hex(16) + "\n")
+    arms = [a for a in fixtures.study.compared if not a.prepare]
     known = dict.fromkeys([*(a.how["cipher"] for a in arms), _STREAM])
     for cipher in (c for c in known if c == "none" or c in _ciphers()):
-        archive = kit.new("archive")
-        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING, archive)
+        archive = fixtures.new("archive")
+        _backup(fixtures, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING, archive)
         for what in _DAMAGES[: 2 if cipher == "none" else 3]:
-            password = wrong if what == _WRONG else kit.password
+            password = wrong if what == _WRONG else fixtures.password
             for part in (2, 3, 5):
-                hurt = kit.new("damaged")
+                hurt = fixtures.new("damaged")
                 shutil.copyfile(archive, hurt)
                 _hurt(hurt, what, part)
-                result = _noticed(kit, server, cipher, hurt, password)
+                result = _noticed(fixtures, server, cipher, hurt, password)
                 hurt.unlink()
                 # a few bits in a thousand decompress to the same rows when flipped: no damage
                 if result["noticed by"] != "nobody":
@@ -554,23 +555,23 @@ def _hurt(path: Path, what: str, part: int = 2) -> None:
 
 
 def _noticed(
-    kit: Kit, server: Server, cipher: str, archive: Path, password: Path
+    fixtures: BackupFixtures, server: Server, cipher: str, archive: Path, password: Path
 ) -> dict[str, str]:
     how, copy, alone = {"cipher": cipher}, copier(server), "not in the pipe"
     if cipher != "none":
-        stage = workloads.restore(copy, kit.folder, how, password)[:1]
-        (only,) = pipe(stage, kit.folder, source=archive)["stages"]
+        stage = workloads.restore(copy, fixtures.folder, how, password)[:1]
+        (only,) = pipe(stage, fixtures.folder, source=archive)["stages"]
         words = f"notices: {_short(only['said'])}"
         alone = words if only["exit_code"] else "notices nothing, exit 0"
-    with kit.bench.place("restored") as into:
-        took = pipe(workloads.restore(copy, into, how, password), kit.folder, source=archive)
+    with fixtures.bench.place("restored") as into:
+        took = pipe(workloads.restore(copy, into, how, password), fixtures.folder, source=archive)
         failed = [x for x in took["stages"] if noticed(x)]
         who = " and ".join(x["name"] for x in failed)
         message = "; ".join(_short(x["said"]) for x in failed)
         if not failed:
             try:
                 prepare(server, into)
-                message = revive(kit, server, into)
+                message = revive(fixtures, server, into)
             except ToolError as e:
                 message = str(e)
             who = "the server's start or its checksums" if message else "nobody"

@@ -64,7 +64,7 @@ class Campaign(Folder):
     def prepare(self, bench: ServerPool) -> None:
         """Find out once, before the first block: the speed of ciphers, keys and the disk, the
         upgrade of a data directory."""
-        study, shop, templates = self.study, bench.folder, bench.templates
+        study, folder, templates = self.study, bench.folder, bench.templates
         if "prepared" in self.meta:
             return
         engine = templates[""].engine
@@ -75,8 +75,8 @@ class Campaign(Folder):
             self.meta["signatures_per_s"] = loading.signature_rates(study.keys, engine)
         if study.upgrade:
             new = templates[study.arms[0].name]
-            self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
-        self._disk(shop)
+            self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, folder)
+        self._disk(folder)
         self.save(prepared=now())
 
     def _disk(self, folder: Path) -> None:
@@ -100,19 +100,19 @@ class Campaign(Folder):
 
     def prebuild(self, bench: ServerPool) -> None:
         """Make, on a running server before the clock starts, what takes long and is not measured:
-        what the kit's runs need, and what it finds out once, into a file each; it holds
+        what the fixtures need, and what they find out once, into a file each; it holds
         [{"skipped": reason}] where this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
         bench.servers[0].start()
-        bench.kit.prebuild()
+        bench.fixtures.prebuild()
         for name in self.study.facts:
             path = self.folder / tidy.fact_file(self.folder, name).name
             if not path.exists():
                 self.progress.say(f"{self.folder.name}: looking at {name}")
                 try:
-                    write_json(path, bench.kit.fact(name))
+                    write_json(path, bench.fixtures.fact(name))
                 except (tools.NotHere, ToolError, ServerError) as e:
                     write_json(path, [{"skipped": getattr(e, "reason", str(e))}])
 
@@ -310,7 +310,7 @@ class Campaign(Folder):
         if work.throttled:
             bench.throttle(run.server, work)
         run.idle = {} if facts["warmup"] else bench.idle(run.server)
-        run.kit, facts["start"] = bench.kit, now()
+        run.fixtures, facts["start"] = bench.fixtures, now()
         try:
             with frozen(run.idle.values()):
                 result = TOOLS[work.tool](run)
@@ -336,7 +336,7 @@ class Campaign(Folder):
         self._show(runs[0], "both servers at once")
         for run in runs:
             run.server = bench.server_of(run.arm, run.facts["slot"], run.workload)
-            run.kit = bench.kit
+            run.fixtures = bench.fixtures
             run.server.only(run.variables)
             run.facts["settle"] = self._settled(run)
         try:

@@ -64,7 +64,7 @@ class _Hidden(str):
         return "..."
 
 
-class Kit(tools.Fixtures):
+class ClientFixtures(tools.Fixtures):
     """The clients of a campaign; connected while a block is measured, and left alone at its end."""
 
     tcp = True

@@ -78,12 +78,12 @@ def measure_campaign(
     what was whole is kept."""
     progress, parameters = Progress(), parameters or {}
     builds = asking.builds_of(study, parameters, progress.say)
-    with course.machine(progress.say) as shop:
+    with course.machine(progress.say) as folder:
         campaign = course.open_campaign(study, builds, parameters, progress, seed)
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
-        loading.place_script(lua, study, shop)
-        bench = ServerPool(shop, loading.templates(study, builds, shop), study, address)
+        loading.place_script(lua, study, folder)
+        bench = ServerPool(folder, loading.templates(study, builds, folder), study, address)
         course.carry_out(campaign, bench)
     return campaign.folder
 

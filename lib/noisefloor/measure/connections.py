@@ -1,7 +1,6 @@
 """Connections to a server by every route: TCP, TLS, SSH tunnel, near and far.
 
-`Kit` is what a campaign keeps between its runs; `connect` and `pooled` are the measuring tools.
-"""
+`ConnectionFixtures` is what a campaign keeps between its runs; `connect` and `pooled` measure."""
 
 import functools
 import os
@@ -43,7 +42,7 @@ class _Route:
     tunnel: Tunnel | None = None
 
 
-class Kit(tools.Fixtures):
+class ConnectionFixtures(tools.Fixtures):
     """Keys, tunnels, the link and the server at its far end."""
 
     tcp = True
@@ -236,19 +235,19 @@ def connect(run: Slice) -> dict[str, Any]:
     Before the clock starts the address is known (the round trips are measured) and the server has
     the password in its cache (the script's own session). At a rate, what is used counts from there,
     too: many clients start, and few of them work."""
-    kit, route = run.kit, run.kit.route(run.server, run.arm)
+    fixtures, route = run.fixtures, run.fixtures.route(run.server, run.arm)
     result: dict[str, Any] = {}
-    kit._serve(run.server, run.arm.how.get("key"))
+    fixtures._serve(run.server, run.arm.how.get("key"))
     if run.workload.distance_ms is not None:
-        result["rtt_s"] = kit.link.rtt(run.server.port)
+        result["rtt_s"] = fixtures.link.rtt(run.server.port)
     if run.arm.how.get("cache") == "cold":
-        kit._forget(run.server)
+        fixtures._forget(run.server)
     argv = _argv(run, route)
     stolen, tunnel = steal(), route.tunnel
     before, ends_before = run.server.usage(), tunnel.usage() if tunnel else {}
     limit, starting = 3 * run.seconds + 2 * child.PATIENCE_S, 0.0
     call = [*route.enter, *_started(run.arm, argv)]
-    client = Child(call, run.folder / "sysbench.txt", env=kit._client(run.arm))
+    client = Child(call, run.folder / "sysbench.txt", env=fixtures._client(run.arm))
 
     def begun() -> None:
         nonlocal starting
@@ -269,7 +268,8 @@ def connect(run: Slice) -> dict[str, Any]:
         made = parse.sysbench(text)["events"]
         checks = [*_first(text, run.arm), _required(run.server, run.arm)]
         result |= _sessions(text, run.arm, made, checks)
-    return result | tools.outcome(_shown(kit, argv), code, {"server": used}, round(cpu, 6), stolen)
+    shown, usage = _shown(fixtures, argv), {"server": used}
+    return result | tools.outcome(shown, code, usage, round(cpu, 6), stolen)
 
 
 def _argv(run: Slice, route: _Route) -> list[str]:
@@ -280,7 +280,7 @@ def _argv(run: Slice, route: _Route) -> list[str]:
     if how.get("cache") == "cold":
         client.append(f"--strangers={_STRANGERS}")
     client += [
-        f"--ca={run.kit.keys / 'cacert.pem'}",
+        f"--ca={run.fixtures.keys / 'cacert.pem'}",
         f"--table-size={run.study.profile.rows}",
         f"--time={run.seconds:g}",
         *workloads.PRINTED,
@@ -288,12 +288,12 @@ def _argv(run: Slice, route: _Route) -> list[str]:
     ]
     client += [f"--rate={run.workload.rate}"] if run.workload.rate else []
     client += [f"--rand-seed={run.facts['arrivals']}"] if "arrivals" in run.facts else []
-    file = run.kit._options(run.server, route)
+    file = run.fixtures._options(run.server, route)
     return workloads.call(name, file, run.threads, *client, "run")
 
 
-def _shown(kit: Kit, argv: list[str]) -> list[str]:
-    return [a.replace(f"{kit.keys}/", "") for a in workloads.portable(argv)]
+def _shown(fixtures: ConnectionFixtures, argv: list[str]) -> list[str]:
+    return [a.replace(f"{fixtures.keys}/", "") for a in workloads.portable(argv)]
 
 
 def _first(text: str, arm: Arm) -> list[dict[str, str]]:
@@ -343,15 +343,15 @@ def _required(server: Server, arm: Arm) -> dict[str, str]:
 
 def pooled(run: Slice) -> dict[str, Any]:
     """A script of sysbench's over connections that stay open; text in ``sysbench.txt``."""
-    kit, route = run.kit, run.kit.route(run.server, run.arm)
-    kit._serve(run.server, run.arm.how.get("key"))
+    fixtures, route = run.fixtures, run.fixtures.route(run.server, run.arm)
+    fixtures._serve(run.server, run.arm.how.get("key"))
     ssl = ("--mysql-ssl=on",) if "tls" in run.arm.how else ()
-    argv = tools.load_argv(run, run.seconds, kit._options(run.server, route), options=ssl)
+    argv = tools.load_argv(run, run.seconds, fixtures._options(run.server, route), options=ssl)
     call = [*route.enter, *_started(run.arm, argv)]
     limit, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
     stolen, before = steal(), tools.meter({"server": run.server})
     # sysbench takes its certificates from the working directory
-    code, text, cpu = child.run(call, limit, out, env=kit._client(run.arm), cwd=kit.keys)
+    code, text, cpu = child.run(call, limit, out, env=fixtures._client(run.arm), cwd=fixtures.keys)
     used = tools.used(before, tools.meter({"server": run.server}))
-    result = tools.outcome(_shown(kit, argv), code, used, cpu, stolen)
+    result = tools.outcome(_shown(fixtures, argv), code, used, cpu, stolen)
     return result if code else result | _sessions(text, run.arm, run.threads, [])

@@ -33,8 +33,8 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     try:
-        with alone(say) if waits else contextlib.nullcontext(), sandbox() as shop:
-            yield shop
+        with alone(say) if waits else contextlib.nullcontext(), sandbox() as folder:
+            yield folder
     except OSError as e:
         at = f" ({paths.relative(Path(os.fsdecode(e.filename)))})" if e.filename else ""
         raise CampaignError(

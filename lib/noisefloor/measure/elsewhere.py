@@ -45,10 +45,10 @@ def measure_as_guest(
     threads = max(t for w in study.workloads for t in w.threads)
     given = {k: v for k, v in parameters.items() if k not in _FOUND_OUT}
     given |= {"allow": list(allow)} if allow else {}
-    with course.machine(progress.say, waits=not dry) as shop:
+    with course.machine(progress.say, waits=not dry) as folder:
         if not dry:
             guest.restore_others(where.url, progress.say)
-        with guest.visit(where, shop / "guest", threads, allow, progress.say, dry) as theirs:
+        with guest.visit(where, folder / "guest", threads, allow, progress.say, dry) as theirs:
             study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
             if dry:
                 _dry_run(study, theirs, dry)
@@ -59,10 +59,10 @@ def measure_as_guest(
             if not where.near:  # the machine that measures is not the one that is measured
                 campaign.save(host={"cpu": "a server elsewhere"})
             progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
-            loading.place_script(lua, study, shop)
+            loading.place_script(lua, study, folder)
             server = cast(Server, theirs)  # it has what a measurement asks of one
             loading.fill(server, study)
-            bench = ServerPool(shop, {}, study)
+            bench = ServerPool(folder, {}, study)
             bench.servers = [server]
             with course.cleaned_up(campaign, bench):
                 progress.say(planned(campaign))

@@ -45,7 +45,7 @@ def _make(campaign: Campaign, bench: ServerPool, cell: schedule.Cell, lacks: int
     if lacks <= 0 or campaign.skips(cell) or campaign.left_s <= 0:
         return
     try:
-        bench.kit.ready(cell.arm, cell.workload)
+        bench.fixtures.ready(cell.arm, cell.workload)
         campaign.pair(bench, cell)
         for server in bench.servers:
             server.purge()

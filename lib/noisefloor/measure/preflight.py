@@ -60,7 +60,7 @@ def room(campaign: Campaign, bench: ServerPool) -> str:
     study, profile = campaign.study, campaign.study.profile
     data = max(size_of(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
-    servers += bench.kit.copies
+    servers += bench.fixtures.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     written = _LOG_B_PER_S * profile.budget_min * 60
     logs = _REDO_B + min(_LOG_B, written) + 2 * _LOG_B_PER_S * longest

@@ -26,7 +26,7 @@ _SOURCE_ID, _REPLICA_ID = "11", "12"
 _FAST = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
 
 
-class Kit(tools.Fixtures):
+class ReplicationFixtures(tools.Fixtures):
     """Keeps a source with its backlog for each arm. The servers of a block are the replicas: each
     has the data from before the backlog, and catches up once."""
 
@@ -94,11 +94,11 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
     with ExitStack() as ends:
         sources = []
         for run in runs:
-            source = run.kit._source(run.arm)
+            source = run.fixtures._source(run.arm)
             ends.callback(source.remove)
             source.start()
             source.only(run.variables)
-            run.replica = run.kit._fresh(run)
+            run.replica = run.fixtures._fresh(run)
             _follow(run.replica, source)
             sources.append(source)
         wanted = [_executed(source) for source in sources]

@@ -14,12 +14,12 @@ from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.throttle import Throttle
 
-_KITS: dict[str, type[tools.Fixtures]] = {
+_FIXTURES: dict[str, type[tools.Fixtures]] = {
     "": tools.Fixtures,
-    "backup": backup.Kit,
-    "connections": connections.Kit,
-    "clients": clients.Kit,
-    "replication": replication.Kit,
+    "backup": backup.BackupFixtures,
+    "connections": connections.ConnectionFixtures,
+    "clients": clients.ClientFixtures,
+    "replication": replication.ReplicationFixtures,
 }
 
 
@@ -31,7 +31,7 @@ class ServerPool:
         self, folder: Path, templates: Mapping[str, Server], study: Study, address: str = ""
     ) -> None:
         self.folder, self.templates, self.address = folder, templates, address
-        self.kit: Any = _KITS[study.kit](self, study)
+        self.fixtures: Any = _FIXTURES[study.kit](self, study)
         self.servers: list[Server] = []
         self._slow: dict[subprocess.Popen[bytes] | None, Throttle] = {}  # by process of a server
         self._count = 0
@@ -54,14 +54,14 @@ class ServerPool:
     def fresh(self, arm: Arm, **settings: object) -> Server:
         """A stopped copy of the arm's data directory."""
         template = self.templates.get(arm.name) or self.templates[""]
-        given, tcp = {**arm.settings, **settings}, bool(settings) or self.kit.tcp
+        given, tcp = {**arm.settings, **settings}, bool(settings) or self.fixtures.tcp
         server = template.copy(self.new("s"), given, tcp=tcp, environment=arm.environment)
-        self.kit.configure(server)
+        self.fixtures.configure(server)
         return server
 
     def server_of(self, arm: Arm, slot: int, workload: Workload) -> Server:
         """The server that an arm is measured on."""
-        server = self.kit.server(arm, workload)
+        server = self.fixtures.server(arm, workload)
         return server or self.servers[min(slot, len(self.servers) - 1)]
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
@@ -85,7 +85,7 @@ class ServerPool:
         for slow in self._slow.values():
             slow.close()
         self._slow = {}
-        self.kit.end_block() if keep else self.kit.close()
+        self.fixtures.end_block() if keep else self.fixtures.close()
         if not keep:
             for s in self.servers:
                 s.remove()

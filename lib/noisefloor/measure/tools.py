@@ -49,8 +49,7 @@ class NotHere(Exception):
 
 
 class Fixtures:
-    """What the tools of a study keep between its runs (archives, keys, clients). This one:
-    nothing."""
+    """What the tools of a study keep between its runs (archives, keys, clients); this: nothing."""
 
     tcp = False  # whether the servers listen on an address
 
@@ -97,7 +96,7 @@ class Slice:
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server = LATER
-    kit: Any = LATER  # the `Kit` of its study
+    fixtures: Any = LATER  # of its study
     gated: Gated = LATER  # a sysbench that has its connections already
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -207,7 +206,7 @@ def sysbench(run: Slice) -> dict[str, Any]:
     patience, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
     text = ""
     if run.workload.clients:
-        argv, code, cpu = run.kit.load(run, begun)
+        argv, code, cpu = run.fixtures.load(run, begun)
     elif run.gated:
         run.gated.go()
         begun()
