@@ -248,7 +248,7 @@ class Question:
             offered.append((", ".join(words), row.Index))
         return offered
 
-    def close(self, row: int) -> "_Comparison":
+    def near(self, row: int) -> "_Comparison":
         """The runs behind a row of `verdicts`; of a page those of the newest campaign behind it."""
         verdict: Any = self.verdicts.loc[row]
         return _Comparison(self, self._campaigns(verdict)[-1], verdict)
@@ -293,9 +293,9 @@ class Question:
             self.figure, alt=self.alt, caption=self.headline, data=data, name="explored"
         )
         words, row = self.comparisons[0]
-        near = self.close(row)
-        close = plots.show(near.figure, alt=near.alt, caption=words, data=near.pairs, name="near")
-        pieces = (shown.markup, piece("asks", self.remarks), self.tables, close.markup)
+        near = self.near(row)
+        detail = plots.show(near.figure, alt=near.alt, caption=words, data=near.pairs, name="near")
+        pieces = (shown.markup, piece("asks", self.remarks), self.tables, detail.markup)
         return joined((*pieces, near.raw(near.runs["run"].iloc[0])))
 
 
@@ -444,9 +444,9 @@ class Explorer:
         self.comparison = control(drop, "Comparison", "26rem")
         self.run = control(drop, "Run", "26rem")
         self.status, self.table, self.raw = (ipywidgets.HTML() for _ in range(3))
-        self.overview, self.close = Picture(), Picture()
+        self.overview, self.detail = Picture(), Picture()
         self.overview.on_row(self._clicked)
-        self.close.on_row(self._clicked_run)
+        self.detail.on_row(self._clicked_run)
         asked = (
             *(self.study, self.campaign, self.against, self.workload, self.metric, self.margin),
             *(self.threads, self.arms, self.baseline),
@@ -454,7 +454,7 @@ class Explorer:
         rows = {"flex_flow": "row wrap", "width": "100%"}
         first = ipywidgets.HBox(asked, layout=rows)
         second = ipywidgets.HBox((self.comparison, self.run), layout=rows)
-        shown = (first, self.status, self.overview, self.table, second, self.close, self.raw)
+        shown = (first, self.status, self.overview, self.table, second, self.detail, self.raw)
         self.panel = ipywidgets.VBox(shown)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
@@ -557,19 +557,19 @@ class Explorer:
     def _show_close(self) -> None:
         row = self.comparison.value
         if row is None:
-            self.close.draw(None)
+            self.detail.draw(None)
             self.raw.value = ""
             return _offer(self.run, [])
-        self.near = self.question.close(row)
+        self.near = self.question.near(row)
         self.overview.chosen = row
-        self.close.draw(self.near.figure, self.near.alt)
+        self.detail.draw(self.near.figure, self.near.alt)
         runs = self.near.runs
         _offer(self.run, list(zip(runs["words"], runs["run"], strict=True)), runs["run"].iloc[0])
         self._show_raw()
 
     def _show_raw(self) -> None:
         runs = self.near.runs
-        self.close.chosen = int(runs.loc[runs["run"] == self.run.value, "point"].iloc[0])
+        self.detail.chosen = int(runs.loc[runs["run"] == self.run.value, "point"].iloc[0])
         self.raw.value = self.near.raw(self.run.value)
 
     def _clicked(self, row: int) -> None:

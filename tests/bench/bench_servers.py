@@ -82,7 +82,7 @@ def harness(quick: bool) -> Item:
         def under(i: int) -> Path:
             name, place = f"pair-{i:03d}", {"pair": i, "position": 0, "slot": 0}
             made = campaign.slice(cell, chosen.baseline, SLICE_S, name, pair_id=name, **place)
-            campaign.run(bench, made)
+            campaign.make_run(bench, made)
             return campaign.folder / name / "sysbench.txt"
 
         def bare(i: int) -> Path:

@@ -122,7 +122,7 @@ def test_a_client_that_cannot_load_is_a_failed_run(loaded):
     cell = replace(cell_of(c.study), workload=broken)
     place = {"pair": 0, "pair_id": "x", "position": 0, "slot": 0}
     with pytest.raises(PairLost, match="a client ended with exit code 1: "):
-        c.run(bench, c.slice(cell, c.study.baseline, 1, "x", **place))
+        c.make_run(bench, c.slice(cell, c.study.baseline, 1, "x", **place))
 
 
 # -- campaigns ------------------------------------------------------------------------------------------

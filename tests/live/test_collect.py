@@ -395,7 +395,7 @@ def test_half_a_pair_half_a_run_and_a_changed_run_are_set_aside(recorded, capsys
 def test_progress_is_plain_lines_where_there_is_no_terminal(capsys):
     progress = collect.Progress()
     progress.say("one")
-    progress.close("two")
+    progress.finish("two")
     assert capsys.readouterr().err == "noisefloor: one\nnoisefloor: two\n"
 
 
@@ -412,4 +412,4 @@ def test_progress_shows_where_a_campaign_is_and_no_estimate(
         assert re.search(rf"\d+ %\|.*\| , \d+:\d\d left; {where}$", said.rstrip())
     else:
         assert re.fullmatch(rf"noisefloor: {where}; \d+:\d\d left\n", said)
-    c.progress.close("the end")
+    c.progress.finish("the end")

@@ -79,7 +79,7 @@ def test_the_verdicts_of_a_page_are_those_of_all_its_campaigns(page):
     assert all(f"{name}: " in q.headline for name in set(q.verdicts["campaign"]))
     words = dict(q.comparisons)
     row = next(row for said, row in words.items() if said.startswith("AMD EPYC"))
-    near, verdict = q.close(row), q.verdicts.loc[row]
+    near, verdict = q.near(row), q.verdicts.loc[row]
     assert 0 < len(near.pairs) <= verdict["n_arm"]
     assert "<pre" in near.raw(near.runs["run"].iloc[0])
 
@@ -106,7 +106,7 @@ def test_all_runs_of_a_pair_are_found_with_their_text(binlog):
     q = asked(binlog)
     words, row = q.comparisons[0]
     assert words == "encrypted, 1 thread"
-    near = q.close(row)
+    near = q.near(row)
     runs = near.runs
     assert runs.groupby("point")["arm"].agg(set).map(lambda s: s == {"plain", "encrypted"}).all()
     assert len(near.pairs) == runs["pair_id"].nunique() == q.verdicts.loc[row, "n_arm"]
@@ -132,7 +132,7 @@ def test_points_stand_where_their_rows_are_drawn(binlog):
     assert set(found) == set(q.verdicts.index)
     heights = [found[row][1] for row in q.verdicts["change_pct"].sort_values().index]
     assert heights == sorted(heights, reverse=True)
-    near = q.close(q.comparisons[0][1])
+    near = q.near(q.comparisons[0][1])
     found = places(near.figure)
     assert list(found) == list(near.pairs.index)
     assert sorted(found.values()) == list(found.values())  # from left to right
@@ -324,10 +324,10 @@ def test_a_click_does_what_the_lists_do(explorer):
     explorer.overview._handle_custom_msg({"row": row}, [])
     assert explorer.comparison.label == "encrypted, 16 threads"
     assert explorer.overview.chosen == row
-    explorer.close._handle_custom_msg({"row": 2}, [])
+    explorer.detail._handle_custom_msg({"row": 2}, [])
     assert explorer.run.label.startswith("pair 3, ")
     assert explorer.run.value in explorer.raw.value
-    assert explorer.close.chosen == 2
+    assert explorer.detail.chosen == 2
 
 
 def test_without_controls_it_is_a_page(explorer):

@@ -169,7 +169,7 @@ class Campaign(Folder):
             else:
                 with self._connected(bench, runs):
                     for run in runs:
-                        self.run(bench, run)
+                        self.make_run(bench, run)
             self.lost = 0
             self.save()  # what was spent is known to who continues
         except PairLost as e:
@@ -203,7 +203,7 @@ class Campaign(Folder):
             self._made(bench, runs, lambda: self._at_once(bench, runs))
         else:
             for run in runs:
-                self.run(bench, run)
+                self.make_run(bench, run)
         if self.study.workloads[0].rate:  # which leaves time to write nothing back
             for run in runs:
                 innodb.flush(run.server, _FLUSH_S)
@@ -219,7 +219,7 @@ class Campaign(Folder):
             for _ in pool.map(lambda run: self._measure(bench, run), runs):
                 pass
 
-    def run(self, bench: ServerPool, run: tools.Slice) -> None:
+    def make_run(self, bench: ServerPool, run: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
         Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
         force."""

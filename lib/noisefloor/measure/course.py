@@ -101,7 +101,7 @@ def finish(campaign: Campaign) -> None:
     campaign.save(finished=now(), ended_because=because)
     tidy.seal(campaign.folder)
     spent = f"{campaign.folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring"
-    campaign.progress.close(spent)
+    campaign.progress.finish(spent)
     if not any(campaign.done().values()):
         raise CampaignError(
             f"{spent}, and no pair of runs was whole: nothing can be judged; the same command"

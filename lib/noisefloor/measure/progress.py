@@ -64,7 +64,7 @@ class Progress:
             self._bar.close()
             self._bar = None
 
-    def close(self, text: str) -> None:
+    def finish(self, text: str) -> None:
         """The last line."""
         self.end()
         self.say(text)

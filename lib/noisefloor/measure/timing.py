@@ -213,7 +213,7 @@ class _Timed(Folder):
         self.save(finished=now(), ended_because=because)
         tidy.seal(self.folder)
         spent = f"{self.pairs} pairs, {self.meta['spent_s']:.0f} s of measuring"
-        self.progress.close(f"{self.folder.name}: {because}, {spent}")
+        self.progress.finish(f"{self.folder.name}: {because}, {spent}")
 
     @property
     def _cell(self) -> Cell:
