@@ -111,6 +111,10 @@ def test_conditions_are_keys():
     assert run.version.startswith("15.5")
     (run,) = runs_of(read("hammerdb/4.5-counter"))
     assert run.keys["database"] == "MariaDB"
+    engine = "Benchmark\n\tRunning for engine innodb\n"
+    (run,) = runs_of(read("mysqlslap/haproxy").replace("Benchmark\n", engine))
+    assert run.keys["storage engine"] == "innodb"
+    assert (run.keys["queries a client"], run.threads) == ("100", 300)
 
 
 CHANGED = [
@@ -134,6 +138,14 @@ def test_a_damaged_text_is_refused(name, was, now, reason):
     assert was in text
     with pytest.raises(ParseError, match=re.escape(reason)):
         runs_of(text.replace(was, now, 1))
+
+
+def test_a_warning_of_a_client_is_no_failed_run():
+    """MariaDB's clients warn where they are started under MySQL's names."""
+    now = "It will be removed in a future release, use '/usr/bin/mariadb-slap' instead"
+    for name in ("mysqlslap", "/usr/bin/mysqlslap"):
+        (run,) = runs_of(f"{name}: Deprecated program name. {now}\n{read('mysqlslap/haproxy')}")
+        assert run.values == {"wall": 5.559}
 
 
 def test_failed_transactions_are_noted():

@@ -11,10 +11,10 @@ MUST = ("tool", "storage engine", "queries a client")
 
 _R = r"([0-9]{1,12}\.[0-9]{3}) seconds"
 _HEADING = re.compile(r"\nBenchmark[ \t]*(?=\n|\Z)")
-_FAILED = re.compile(r"\n(?:[^\n]*/)?(?:mysqlslap|mariadb-slap)(?:\.exe)?: (?!\[Warning\])[^\n]+")
+_NAME = r"\n(?:[^\n]*/)?(?:mysqlslap|mariadb-slap)(?:\.exe)?: "
+_FAILED = re.compile(rf"{_NAME}(?!\[Warning\]|Deprecated program name\.)[^\n]+")
 _SIGN = re.compile(
-    r"\n[ \t]+(?:Average|Minimum|Maximum) number of seconds to run all queries: "
-    r"|\n(?:[^\n]*/)?(?:mysqlslap|mariadb-slap)(?:\.exe)?: "
+    rf"\n[ \t]+(?:Average|Minimum|Maximum) number of seconds to run all queries: |{_NAME}"
 )
 _LABELS = {
     "storage engine": r"[ \t]+Running for engine ([^\n]{1,80})",
