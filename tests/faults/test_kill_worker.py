@@ -10,22 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import distributed
 import pytest
-from pandas.testing import assert_frame_equal
 
 import archive
 from conftest import done
 from live import LONGEST_S, SEED, count
-from noisefloor.calibrate import truth
 from noisefloor.data import cluster
 from noisefloor.data.ingest import build
-from noisefloor.show import report
 from test_cluster import project, running, two
 from test_ingest import same
-from test_report import STUDY, write
 
 pytestmark = pytest.mark.slow
 KILLS = 3
-SMALL = {"n": 40, "step": 200}
 
 
 @contextlib.contextmanager
@@ -53,22 +48,6 @@ def murderer(two, times):
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def here():
-    """The figures as this machine alone makes them, before there are threads of Dask to fork beside."""
-    return truth.measure(**SMALL)
-
-
-def test_a_calibration_is_the_same_to_the_bit(here, two):
-    with murderer(two, KILLS) as (thread, killed):
-        while thread.is_alive() or not killed:
-            there = truth.measure(cluster=two.scheduler_address, **SMALL)
-    assert len(killed) == KILLS
-    assert there["facts"]["cores"] in (1, 2)  # one is replaced
-    for name in truth.FILES:
-        assert_frame_equal(there[name], here[name])
-
-
 @contextlib.contextmanager
 def in_this_process():
     with ThreadPoolExecutor(1) as executor:
@@ -94,19 +73,3 @@ def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch
         assert not (tmp_path / f"out{i}" / ".partial").exists()
     asked = ("ingest", tree, "--out", tmp_path / "out1", "--cluster", two.scheduler_address)
     assert done(*asked).splitlines()[0].endswith("; 0 files were read")
-
-
-def test_no_page_is_lost(two, project, tmp_path):
-    names = [f"study-{i}" for i in range(6)]
-    for name in names:
-        write(project, name, STUDY)
-    jobs = report.plan(names)
-    with murderer(two, 2) as (thread, killed):
-        while thread.is_alive() or not killed:
-            rows = report.render_all(
-                jobs, tmp_path / "out", say=lambda line: None, cluster=two.scheduler_address
-            )
-            assert {s for s, page, _ in rows if not isinstance(page, report.ReportError)} == {
-                *names
-            }
-    assert len(killed) == 2

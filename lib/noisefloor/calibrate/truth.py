@@ -55,20 +55,18 @@ def measure(
     step: int = 1,
     workers: int | None = None,
     progress: Callable[[Iterable[Rows], int], Iterable[Rows]] = lambda jobs, _: jobs,
-    cluster: str = "",
 ) -> dict[str, Any]:
     """All figures: a frame for each of FILES, and "facts", a dict.
 
     seed, n (campaigns a cell): 0 for those of cells.toml; step: every `step`-th cell, for a small
-    calibration; progress: wraps the iterator of finished jobs (tqdm); cluster: of Dask, instead
-    of `workers` processes. The same seed gives the same figures wherever they are computed. Raises
-    cluster.Unreachable."""
+    calibration; progress: wraps the iterator of finished jobs (tqdm). The same seed gives the same
+    figures, however many processes (`workers`) compute them."""
     began, digest = time.monotonic(), fingerprint()
     seed, n = seed or CELLS["seed"], n or CELLS["campaigns"]
     jobs = list(_jobs(step))
     tasks = [(ask, given, n, [seed, i]) for i, (_, ask, given) in enumerate(jobs)]
     figures: dict[str, Rows] = {name: [] for name in FILES}
-    with pool(cluster, workers) as executor:
+    with pool(workers=workers) as executor:
         done = progress(executor.map(_job, tasks, chunksize=4), len(tasks))
         for (name, *_), rows in zip(jobs, done, strict=True):
             figures[name] += rows

@@ -64,13 +64,6 @@ verbose_option = click.option(
     is_flag=True,
     help="After the answer print all rows and all notes.",
 )
-cluster_option = click.option(
-    "--cluster",
-    default="",
-    metavar="ADDRESS",
-    help="Dask workers that share the work: tcp://HOST:PORT, tls://HOST:PORT or a scheduler file."
-    " [the cores here]",
-)
 
 
 def fail_on(*kinds: str) -> Callable[[_Function], _Function]:

@@ -12,7 +12,6 @@ from noisefloor.cli.base import (
     Command,
     Sentence,
     archive_options,
-    cluster_option,
     examples,
     exit_on,
     fail_on_option,
@@ -249,7 +248,13 @@ def judge(
     " a TOML file with `patterns`, a list of them.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
-@cluster_option
+@click.option(
+    "--cluster",
+    default="",
+    metavar="ADDRESS",
+    help="Dask workers that share the work: tcp://HOST:PORT, tls://HOST:PORT or a scheduler file."
+    " [the cores here]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def ingest(
     path: str, out: str | None, rules: str, jobs: int | None, cluster: str, as_json: bool

@@ -11,7 +11,6 @@ import click
 from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
-    cluster_option,
     examples,
     json_option,
     main,
@@ -331,7 +330,6 @@ def ab(
     type=click.Path(file_okay=False),
     help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
 )
-@cluster_option
 @json_option
 def calibrate(
     small: bool,
@@ -340,7 +338,6 @@ def calibrate(
     profile: str,
     tables: bool,
     out: str | None,
-    cluster: str,
     as_json: bool,
 ) -> None:
     """Compute how often Noisefloor errs, on campaigns whose truth is known.
@@ -380,12 +377,7 @@ def calibrate(
             say(f"noisefloor: {e}", err=True)
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
     size: dict[str, Any] = {"n": 1000, "step": 25} if small else {}
-    figures = calibration.measure(
-        seed or 0,
-        **size,
-        progress=lambda jobs, n: bar(jobs, total=n),
-        cluster=cluster,
-    )
+    figures = calibration.measure(seed or 0, **size, progress=lambda jobs, n: bar(jobs, total=n))
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
     result = calibration.Calibration(figures, tuple(opened))

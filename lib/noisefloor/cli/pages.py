@@ -8,7 +8,6 @@ from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
     archive_options,
-    cluster_option,
     examples,
     fail_on,
     json_option,
@@ -47,7 +46,6 @@ _timeout_option = click.option(
 @archive_options("Make a page of")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
-@cluster_option
 @_timeout_option
 @click.option(
     "--publish",
@@ -63,7 +61,6 @@ def report(
     where: tuple[str, ...],
     out: str | None,
     jobs: int | None,
-    cluster: str,
     timeout: int,
     publish: bool,
 ) -> None:
@@ -90,14 +87,7 @@ def report(
         work = pages.plan_archive(dict(given) | asked)
     else:
         work = pages.plan(studies, profile, dict(given))
-    if cluster and (new := [study for study, _, live in work if live]):
-        raise Sentence(
-            f"--cluster renders recorded campaigns (--profile recorded), {new[0]} would be measured; "
-            "nothing was run"
-        )
-    rows = pages.render_all(
-        work, out, jobs, timeout, say=lambda line: say(line, err=True), cluster=cluster
-    )
+    rows = pages.render_all(work, out, jobs, timeout, say=lambda line: say(line, err=True))
     say(pages.summary(rows, out))
     failed = any(isinstance(result, pages.ReportError) for _, result, _ in rows)
     for study, result, _ in rows if publish else ():

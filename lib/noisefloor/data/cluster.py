@@ -44,10 +44,9 @@ def pool(
     """An executor: the workers of `cluster`, else `workers` processes here (default: the cores);
     its `width` is how many they are.
 
-    apart: each task has a process of its own, so that what kills it harms no other (a cluster's
-    worker is one already, and is replaced); environment: that of these processes (default: this
-    one's). sees: folders that every worker must find under the same path. Raises Unreachable before
-    anything is run."""
+    apart: each task has a process of its own here, so that what kills it harms no other;
+    environment: that of these processes (default: this one's). sees: folders that every worker of
+    the cluster must find under the same path. Raises Unreachable before anything is run."""
     if cluster:
         with connect(cluster, sees) as client:
             from distributed import KilledWorker

@@ -202,12 +202,10 @@ def render_all(
     workers: int | None = None,
     timeout: float = 3600,
     say: Callable[[str], object] = print,
-    cluster: str = "",
 ) -> list[_Result]:
     """Measure what is live, one study after another, then render every job of `plan` in parallel
-    processes, or on the workers of a Dask `cluster`. One failure does not stop the others. Returns
-    what became of each, and writes the index. `timeout`: seconds a cell; `say` is called with each result.
-    Raises cluster.Unreachable."""
+    processes. One failure does not stop the others. Returns what became of each, and writes the
+    index. `timeout`: seconds a cell; `say` is called with each result."""
     pages = Path(out or paths.reports()).resolve()
     pages.mkdir(parents=True, exist_ok=True)
     rows: list[_Result] = []
@@ -231,10 +229,9 @@ def render_all(
                 continue
             study, values = row[1]
         ready.append((study, values))
-    if len(ready) == 1 and not cluster:  # what kills it harms no other
+    if len(ready) == 1:  # what kills it harms no other
         done(_timed(render, *ready.pop(), pages, timeout))
-    sees = (pages, paths.notebooks(), paths.recorded())
-    with pool(cluster, workers, apart=True, sees=sees) as executor:
+    with pool(workers=workers, apart=True) as executor:
         waiting = {executor.submit(_timed, render, *job, pages, timeout): job[0] for job in ready}
         for task in as_completed(waiting):
             died = ReportError(f"{waiting[task]} stopped: its process was killed or died")
