@@ -253,7 +253,7 @@ def _of_others(text: str | bytes) -> list[str]:
         if tool.NAME in ("sysbench", "time"):
             continue
         try:
-            runs = [tool.run("x", piece) for _, piece in tool.runs(text)]
+            runs = [tool.read_run("x", piece) for _, piece in tool.split_runs(text)]
         except parse.ParseError as e:
             _fit(e, text)
             continue
@@ -304,7 +304,7 @@ def check(text: str | bytes) -> str:
     for tool in tools.all_tools():
         tool.chore(text)
         try:
-            pieces = tool.runs(text)
+            pieces = tool.split_runs(text)
         except parse.ParseError:
             continue
         lines = [line for line, _ in pieces]

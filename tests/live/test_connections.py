@@ -333,7 +333,7 @@ def test_distance(bench, tmp_path):
     """connect() over the link takes the delay that was asked for, a connection three times that; also
     the first one, which finds address and password known. A busy machine adds to a delay and takes
     nothing from it: of three tries one has to be as asked."""
-    link_or_skip(tmp_path / "probe").close()
+    link_or_skip(tmp_path / "probe").remove()
     workload = asked("distance").workload("40 ms away")
     arm = BY_NAME["plain TCP"]
     tries = []
@@ -356,7 +356,7 @@ def test_distance(bench, tmp_path):
 
 def test_nothing_is_left_after_kill_9(tmp_path):
     """Namespaces, wire and sshd of a killed process are gone at once."""
-    link_or_skip(tmp_path / "probe").close()
+    link_or_skip(tmp_path / "probe").remove()
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom noisefloor.servers import wire\n"
         "place = Path(sys.argv[1])\nlink = wire.Link(place / 'link')\n"

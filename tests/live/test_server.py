@@ -362,7 +362,7 @@ def test_a_throttled_disk_is_slow_until_the_limit_is_lifted(mysql, copy):
         slow = commits(8)
         limit.limit(None)
         again = commits(8)
-        limit.close()
+        limit.remove()
     assert slow > 0.3
     assert slow > 1.5 * max(free, again)
     assert not limit.group.exists()

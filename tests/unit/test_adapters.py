@@ -51,7 +51,7 @@ def read(name: str) -> str:
 
 def runs_of(text: str) -> list[tools.Run]:
     tool = tools.tool_of(text)
-    return [tool.run(str(line), piece) for line, piece in tool.runs(text)]
+    return [tool.read_run(str(line), piece) for line, piece in tool.split_runs(text)]
 
 
 # -- what is read ------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def test_a_module_that_is_put_beside_them_is_found(tmp_path, monkeypatch):
         "NAME, WRAPS, MUST = 'wrk', False, ('tool',)\n"
         "def recognises(text): return 'Requests/sec:' in text\n"
         "def chore(text): return None\n"
-        "def runs(text): return [(1, text)]\n"
-        "def run(name, text): return Run(name, {'tps': float(text.split()[-1])}, 1, {'tool': NAME})\n"
+        "def split_runs(text): return [(1, text)]\n"
+        "def read_run(name, text): return Run(name, {'tps': float(text.split()[-1])}, 1, {'tool': NAME})\n"
     )
     monkeypatch.setattr(tools, "__path__", [*tools.__path__, str(tmp_path)])
     tools.all_tools.cache_clear()

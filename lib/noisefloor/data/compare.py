@@ -102,10 +102,10 @@ def _runs(path: Path, seen: dict[bytes, Path]) -> list[Run]:
         raise Refused(f"{path}: the log of a {tool.NAME} {chore}, not of a run", 1)
     first, read = 1, []
     try:
-        pieces = tool.runs(text)
+        pieces = tool.split_runs(text)
         for first, piece in pieces:
             name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
-            read.append(tool.run(name, piece))
+            read.append(tool.read_run(name, piece))
     except parse.ParseError as e:
         raise Refused(f"{path}, line {e.line + first - 1}: {e.reason}", 1) from None
     seen[text] = path

@@ -205,7 +205,7 @@ class ConnectionFixtures(tools.Fixtures):
             sshd.close()
         self.sshds = {}
         if self.link:
-            self.link.close()
+            self.link.remove()
             self.link = None
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -83,7 +83,7 @@ class ServerPool:
     def close(self, *, keep: bool = False) -> None:
         """End the measured servers unless `keep`."""
         for slow in self._slow.values():
-            slow.close()
+            slow.remove()
         self._slow = {}
         self.fixtures.end_block() if keep else self.fixtures.close()
         if not keep:

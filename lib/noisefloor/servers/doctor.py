@@ -117,7 +117,7 @@ def rights() -> _Rights:
     slow = group = ""
     try:
         limit = Throttle(paths.root())
-        limit.close()
+        limit.remove()
         group = "cgroup v1 blkio" if limit.v1 else "cgroup v2 io.max"
     except ServerError as error:
         slow = str(error)

@@ -43,7 +43,7 @@ class Throttle:
             if pid:
                 (self.group / "cgroup.procs").write_text(str(pid))
         except OSError as e:
-            self.close()
+            self.remove()
             raise ServerError(f"the disk cannot be throttled here ({e.strerror})") from None
 
     def limit(self, writes_per_s: int | None = None, reads_per_s: int | None = None) -> None:
@@ -56,7 +56,7 @@ class Throttle:
             both = f"wiops={writes_per_s or 'max'} riops={reads_per_s or 'max'}"
             (self.group / "io.max").write_text(f"{self.device} {both}")
 
-    def close(self) -> None:
+    def remove(self) -> None:
         """Lift the limit, move the process out and remove the group."""
         with contextlib.suppress(OSError):
             self.limit()

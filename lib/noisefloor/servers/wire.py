@@ -107,7 +107,15 @@ def sshd_program() -> str:
     return engines.which("sshd") or str(engines.unpacked("openssh-server") / "usr/sbin/sshd")
 
 
-class Sshd:
+class _Ends:
+    process: subprocess.Popen[bytes]
+
+    def close(self) -> None:
+        """End the process: of a tunnel its client, which ends the session."""
+        _end(self.process)
+
+
+class Sshd(_Ends):
     """A throwaway sshd with its own keys on `host`; `enter`: the argv prefix of a namespace."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", enter: tuple[str, ...] = ()):
@@ -149,10 +157,6 @@ class Sshd:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def close(self) -> None:
-        """End it; the sessions end with their clients."""
-        _end(self.process)
-
 
 def _rooted(folder: Path) -> list[str]:
     """An argv prefix: as root sshd wants a user and a folder, which only it shall see; a process
@@ -175,7 +179,7 @@ def _mounts() -> set[str]:
     return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
-class Tunnel:
+class Tunnel(_Ends):
     """`ssh -L` through `sshd` to a server's port on `target`; listens on `port` of the client's
     loopback. `command`: whether a command runs at the far end; else -N."""
 
@@ -209,10 +213,6 @@ class Tunnel:
         """CPU seconds of the two ends so far: `client`, `server`."""
         far = psutil.Process(self.sshd.process.pid).children(recursive=True)
         return {"client": clock(self.process.pid), "server": sum(clock(p.pid) for p in far)}
-
-    def close(self) -> None:
-        """End the client, which ends the session."""
-        _end(self.process)
 
 
 # -- distance --------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Link:
                 if self.wire:  # past the cable that waits for nothing
                     _ip(enter, f"ip route replace {there}/32 dev slow{end} src {here}")
         except BaseException:
-            self.close()
+            self.remove()
             raise
 
     def _cable(self) -> None:
@@ -307,7 +307,7 @@ class Link:
             raise ServerError(f"no connection over the link: {done.stderr.strip()[-200:]}")
         return {"median": float(done.stdout)}
 
-    def close(self) -> None:
+    def remove(self) -> None:
         """End the processes that hold it and remove its folder."""
         for process in (self.wire, *self.ends):
             if process:

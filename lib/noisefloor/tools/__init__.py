@@ -22,14 +22,14 @@ class Tool(Protocol):
         """Whether the tool printed `text` (with a line feed before each line), by its words alone.
         A cut or failed text is recognised, too, so that its error gets reported. Never raises."""
 
-    def runs(self, text: str | bytes) -> list[tuple[int, Any]]:
-        """(number of its first line, what `run` takes) of each run in a text. Raises ParseError."""
+    def split_runs(self, text: str | bytes) -> list[tuple[int, Any]]:
+        """(number of its first line, what `read_run` takes) of each run in a text. Raises ParseError."""
 
     def chore(self, text: str | bytes) -> str | None:
         """What the tool did instead of a run, such as `prepare`, where `text` is the log of that
         and it did not fail; else None. Never raises."""
 
-    def run(self, name: str, piece: Any) -> Run:
+    def read_run(self, name: str, piece: Any) -> Run:
         """A run, called `name`. Raises ParseError for a piece that is cut, failed or not alone."""
 
 

@@ -39,7 +39,7 @@ def recognises(text: str) -> bool:
     return _SIGN.search(text) is not None
 
 
-def runs(text: str | bytes) -> list[tuple[int, str]]:
+def split_runs(text: str | bytes) -> list[tuple[int, str]]:
     """The text is cut behind the last virtual user of each run but the last one."""
     text = with_line_feeds(text)
     results = [m.start() for m in re.finditer(re.escape(_BEGUN), text)]
@@ -58,7 +58,7 @@ def chore(text: str | bytes) -> str | None:
     return "schema build" if done else None
 
 
-def run(name: str, text: str) -> Run:
+def read_run(name: str, text: str) -> Run:
     text = with_line_feeds(text)
     results = list(_RESULT.finditer(text))
     if text.count(_BEGUN) > 1:

@@ -31,7 +31,7 @@ def recognises(text: str) -> bool:
     return _SIGN.search(text) is not None
 
 
-def runs(text: str | bytes) -> list[tuple[int, str]]:
+def split_runs(text: str | bytes) -> list[tuple[int, str]]:
     text = with_line_feeds(text)
     return pieces(text, [m.start() for m in _HEADING.finditer(text)][1:])
 
@@ -40,7 +40,7 @@ def chore(text: str | bytes) -> None:
     """It does nothing else."""
 
 
-def run(name: str, text: str) -> Run:
+def read_run(name: str, text: str) -> Run:
     text = with_line_feeds(text)
     if failed := _FAILED.search(text):
         raise error(text, failed.start() + 1, f"mysqlslap failed: {safe_line(failed[0].strip())}")

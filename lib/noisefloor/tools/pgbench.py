@@ -56,7 +56,7 @@ def recognises(text: str) -> bool:
     return any(rule.search(text) for rule in (_SIGN, _INITIALIZED))
 
 
-def runs(text: str | bytes) -> list[tuple[int, str]]:
+def split_runs(text: str | bytes) -> list[tuple[int, str]]:
     """The text is cut above the first line of each run but the first."""
     text = with_line_feeds(text)
     begins, at = [], text.find(_TYPE)
@@ -75,7 +75,7 @@ def chore(text: str | bytes) -> str | None:
     return "initialization" if done else None
 
 
-def run(name: str, text: str) -> Run:
+def read_run(name: str, text: str) -> Run:
     text = with_line_feeds(text)
     if failed := _FAILED.search(text):
         raise error(text, failed.start() + 1, f"pgbench failed: {safe_line(failed[0].strip())}")

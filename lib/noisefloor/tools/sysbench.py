@@ -6,8 +6,7 @@ from noisefloor import parse
 from noisefloor.model import METRICS
 from noisefloor.parse.base import Result, with_line_feeds
 from noisefloor.parse.forms import FORMS, compiled
-from noisefloor.parse.sysbench_text import EVENTS, FAILED
-from noisefloor.parse.sysbench_text import split_runs as runs  # noqa: F401  # of a Tool
+from noisefloor.parse.sysbench_text import EVENTS, FAILED, split_runs  # noqa: F401  # a Tool's
 from noisefloor.tools.base import Run
 
 NAME = "sysbench"
@@ -45,7 +44,7 @@ def chore(text: str | bytes) -> str | None:
     return next((name for name, sign in chores if compiled(sign).search(text)), None)
 
 
-def run(name: str, piece: str) -> Run:
+def read_run(name: str, piece: str) -> Run:
     return from_result(name, parse.sysbench(piece))
 
 

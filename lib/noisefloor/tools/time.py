@@ -14,7 +14,7 @@ def recognises(text: str) -> bool:
     return looks_like_time(text)
 
 
-def runs(text: str | bytes) -> list[tuple[int, Result]]:
+def split_runs(text: str | bytes) -> list[tuple[int, Result]]:
     """Each result as `parse.time` has it: it is read already."""
     return [(result["line"], result) for result in parse.time(text)]
 
@@ -23,7 +23,7 @@ def chore(text: str | bytes) -> None:
     """It does nothing else."""
 
 
-def run(name: str, piece: Result) -> Run:
+def read_run(name: str, piece: Result) -> Run:
     if code := piece["exit_code"]:
         raise ParseError(1, "", f"the timed command ended with {code}, a failed run")
     cpu = piece["user_s"] + piece["sys_s"]

@@ -342,13 +342,13 @@ class _Part:
         name = f"{file}//{member}" if member else file
         of_path, whole = labels.labels(name.replace("//", "/"), self.given), 0
         try:
-            pieces = tool.runs(data)
+            pieces = tool.split_runs(data)
         except parse.ParseError as e:
             self._problem(file, member, e.line, str(e).partition(": ")[2])
             return 0
         for line, piece in pieces:
             try:
-                run = tool.run(name if len(pieces) == 1 else f"{name}:{line}", piece)
+                run = tool.read_run(name if len(pieces) == 1 else f"{name}:{line}", piece)
             except parse.ParseError as e:
                 self._problem(file, member, line + e.line - 1, str(e).partition(": ")[2])
                 continue

@@ -222,7 +222,7 @@ def _piece(data: bytes, line: int) -> str:
     """The text of the run that begins at a line; the whole text where it cannot be divided."""
     tool = tools.tool_of(data)
     with contextlib.suppress(parse.ParseError):
-        piece = dict(tool.runs(data)).get(line) if tool else None
+        piece = dict(tool.split_runs(data)).get(line) if tool else None
         if isinstance(piece, str):
             return piece
     return data.decode(errors="replace")
