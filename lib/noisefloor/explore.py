@@ -71,8 +71,6 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
     return _campaign(folder, folder.stat().st_mtime_ns)
 
 
-
-
 def _workloads(folder: Path) -> list[str]:
     return [w["name"] for w in tidy.meta(folder)["workloads"]]
 
