@@ -443,9 +443,10 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
     # of an archive that is whole nobody reports anything
-    archive, arm = bench.fixtures.new("whole"), chosen.arm("aes-128-cbc")
-    backup._backup(bench.fixtures, bench.servers[0], arm, 1, archive)
-    whole = backup._noticed(bench.fixtures, bench.servers[0], "aes-128-cbc", archive, bench.fixtures.password)
+    kept, server, cipher = bench.fixtures, bench.servers[0], "aes-128-cbc"
+    archive = kept.new("whole")
+    backup._backup(kept, server, chosen.arm(cipher), 1, archive)
+    whole = backup._noticed(kept, server, cipher, archive, kept.password)
     assert (whole["openssl alone"], whole["noticed by"]) == ("notices nothing, exit 0", "nobody")
 
 
