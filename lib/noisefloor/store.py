@@ -341,9 +341,9 @@ def _leading(rows: pd.DataFrame, campaigns: pd.DataFrame, study: str) -> pd.Seri
     both = rows[rows["campaign"].isna() & rows["fingerprint"].eq(newest["fingerprint"])]
     about = pd.Series(False, index=rows.index)
     elsewhere = ~rows["processor"].isin(both["processor"])
-    for processor, own in both.groupby("processor", sort=False):
+    for processor, measured in both.groupby("processor", sort=False):
         here = elsewhere | rows["processor"].eq(processor)
-        for one in results.lead_rows(own, _study_of(newest)) or [primary(own)]:
+        for one in results.lead_rows(measured, _study_of(newest)) or [primary(measured)]:
             same = ["question", "workload", "metric", "arm", "joint"]
             same += ["threads"] * has_value(one["threads"])
             about |= here & (rows[same] == one[same]).all(axis=1).astype(bool)

@@ -130,8 +130,8 @@ def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) ->
     cpu = counting(cpu.assign(warmup=False, value=cpu["cpu_s"]))
     for arm, direction, rate in speeds[["arm", "direction", "B_per_s"]].itertuples(index=False):
         size = sizes[sizes["arm"] == arm]
-        own = size[size["workload"] == direction]
-        size = log_mean(own if len(own) else size)
+        same = size[size["workload"] == direction]
+        size = log_mean(same if len(same) else size)
         used = log_mean(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
         if np.isfinite([size.value, used.value]).all():
             found.append(

@@ -63,8 +63,8 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
     there is no other arm; this table of it must be empty: show it beside that of the arm."""
     if profiles.empty:
         return pd.DataFrame()
-    own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
-    cpu = tidy[own].set_index("run")["value"]
+    chosen = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
+    cpu = tidy[chosen].set_index("run")["value"]
     others = profiles[~profiles["arm"].isin([baseline, baseline + model.CONTROL_SUFFIX])]
     if len(others):
         profiles = profiles[profiles["pair_id"].isin(others["pair_id"])]

@@ -124,7 +124,7 @@ def floor(*opened: Results) -> dict[str, Any]:
     labels = ", ".join(dict.fromkeys(r.meta["engine"]["label"] for r in opened))
     table: dict[str, Any] = {
         "source": f"{len(opened)} A/A campaigns of two identical servers ({labels}), started and their "
-        "data directories dealt anew for every block"
+        "data directories assigned anew for every block"
     }
     metrics = dict.fromkeys(m for r in opened for m in r.study.workloads[0].metrics)
     for metric in metrics:

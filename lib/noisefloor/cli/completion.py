@@ -46,8 +46,8 @@ def pages(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
     """The pages of studies and questions."""
     books = {file.stem for file in paths.notebooks().glob("*.ipynb")} - _NOT_PAGES
     read = ((study, _read(study)) for study in _names())
-    own = {f"{s}-{key}" for s, file in read if file.get("own_pages") for key in file["questions"]}
-    return _begin(sorted(books | own), text)
+    more = {f"{s}-{key}" for s, file in read if file.get("own_pages") for key in file["questions"]}
+    return _begin(sorted(books | more), text)
 
 
 def campaigns(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:

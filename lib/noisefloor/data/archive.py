@@ -394,10 +394,10 @@ def _twins(folder: Path, rows: pd.DataFrame) -> pd.Series:
 
 def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     """What else is known of each run, as text: a column a fact, "" where it is not known."""
-    own = set(label.split(",")) if label else {*OF_PATHS, "arm"}
-    if own & {"folder", "setting", "arm"}:
-        own |= {"folder", "setting", "arm"}
-    names = [n for n in (*LABELS[:6], "campaign", "tool") if n not in own]
+    named = set(label.split(",")) if label else {*OF_PATHS, "arm"}
+    if named & {"folder", "setting", "arm"}:
+        named |= {"folder", "setting", "arm"}
+    names = [n for n in (*LABELS[:6], "campaign", "tool") if n not in named]
     facts = runs[names].rename(columns={"buffer_pool": "buffer pool"})
     facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
     keys = pd.DataFrame(list(map(json.loads, runs["keys"])), index=runs.index)

@@ -27,9 +27,9 @@ def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
         have, round_s = campaign.done(campaign.block), 0.0
         first = 0 if again else number
         for cell in schedule.round_of(campaign.seed, campaign.block, first, cells):
-            due = 1 if cell.control else number + (not again)
+            planned = 1 if cell.control else number + (not again)
             began = meta["spent_s"]
-            _make(campaign, bench, cell, due - have.get(cell.key, 0))
+            _make(campaign, bench, cell, planned - have.get(cell.key, 0))
             round_s += 0 if cell.control else meta["spent_s"] - began
         if again:
             break

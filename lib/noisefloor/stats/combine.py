@@ -134,14 +134,14 @@ def intervals_with_tau(
 
     Without a pooled tau (None), several sittings have their mean (equal weights) without an interval
     (NaN); their own tau predicts the next, with sittings - 1 degrees of freedom."""
-    own, typical, n = _own(effects, variances), np.median(variances, -1), effects.shape[-1]
+    squared, typical, n = _own(effects, variances), np.median(variances, -1), effects.shape[-1]
     if tau is None and n > 1:
-        used = np.sqrt(own)
+        used = np.sqrt(squared)
         error = used**2 + typical + (variances + used[..., None] ** 2).sum(-1) / n**2
         ahead = special.stdtrit(n - 1, 1 - ALPHA / checks / 2) * np.sqrt(error)
         return effects.mean(-1), np.full_like(ahead, math.nan), ahead, used
     tau = tau or Tau(0.0, 0.0, 0)
-    between = np.maximum(tau.value**2, own)
+    between = np.maximum(tau.value**2, squared)
     weights = 1 / (variances + between[..., None])
     total = weights.sum(-1)
     share = weights / total[..., None]

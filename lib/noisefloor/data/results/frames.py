@@ -191,8 +191,8 @@ def baseline_in_units(part: Results, row: Any) -> float:
     pairs: Any = stats.pairs(runs, baseline=row["baseline"]) if len(runs) else runs
     if not len(pairs):
         return math.nan
-    own = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
-    blocks = stats.block_means(own).index
+    compared = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
+    blocks = stats.block_means(compared).index
     runs = runs[runs["threads"].eq(row["threads"]) & runs["block"].isin(blocks)]
     paired = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
     base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(paired)]

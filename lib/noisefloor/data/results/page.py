@@ -36,10 +36,10 @@ def load(*folders: Path) -> Results:
         asked.sort(key=lambda r: (design.began(r.opened.meta), r.folder.name))
         designs = [design.design_of(r.opened.meta) for r in asked]
         wanted = _present(asked[-1]) if current else designs[-1]
-        alike = [r for r, own in zip(asked, designs, strict=True) if own == wanted]
-        for campaign, own in zip(asked, designs, strict=True):
-            if own != wanted:
-                apart.append((campaign.folder, _why(own, wanted)))
+        alike = [r for r, has in zip(asked, designs, strict=True) if has == wanted]
+        for campaign, has in zip(asked, designs, strict=True):
+            if has != wanted:
+                apart.append((campaign.folder, _why(has, wanted)))
         if not alike:
             continue
         there = Counter(r.processor for r in alike)
@@ -61,11 +61,11 @@ def _present(campaign: Results) -> design.Design | None:
     return design.design(now, {arm.name: engines.get(arm.name, usual) for arm in now.compared})
 
 
-def _why(own: design.Design, wanted: design.Design | None) -> str:
+def _why(has: design.Design, wanted: design.Design | None) -> str:
     """Why a campaign of this design is left out where another one is wanted, or none."""
     if wanted is None:
         return "answers a question that its study does not ask any more"
-    values = design.differences(own, wanted)
+    values = design.differences(has, wanted)
     more = f" and {len(values) - 3} more" if len(values) > 3 else ""
     return f"has another design: {'; '.join(values[:3])}{more}"
 
@@ -85,19 +85,19 @@ def beside(folder: Path) -> tuple[Path, ...]:
     ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
     For a short campaign: itself, and the newest of the other questions. A campaign of all questions at
     once is alone on its page."""
-    own = _facts(folder)
-    if not own.get("key"):
+    leading = _facts(folder)
+    if not leading.get("key"):
         return (folder,)
     every = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
-    kept: dict[str, list[Path]] = {own["key"]: [folder]}
+    kept: dict[str, list[Path]] = {leading["key"]: [folder]}
     for other, facts in sorted(every.items(), key=lambda item: _ended(*item), reverse=True):
-        alike = _alike(facts) == _alike(own) and facts.get("key") and facts.get("finished") != ""
-        if other == folder or not alike or not _is_judged(facts):
+        alike = _alike(facts) == _alike(leading) and facts.get("key")
+        if other == folder or not alike or facts.get("finished") == "" or not _is_judged(facts):
             continue
         of_question = kept.setdefault(facts["key"], [])
-        if not of_question or _profile(own) not in SHORT:
+        if not of_question or _profile(leading) not in SHORT:
             of_question.append(other)
-    order = dict.fromkeys([k for k in asked_by(own) if k in kept] + [*kept])
+    order = dict.fromkeys([k for k in asked_by(leading) if k in kept] + [*kept])
     return tuple(f for key in order for f in sorted(kept[key], key=lambda f: _ended(f, every[f])))
 
 

@@ -96,9 +96,9 @@ def _beside(each: Row, row: Row) -> str:
     """Where another comparison than that of the row is: ` at 150 a second`, ` at 16 threads (writes)`; of
     a joint row one of its thread counts ` at 1 thread alone`."""
     at = words.counts(each)
-    load, own = (x["workload"].removesuffix(f", {words.counts(x)}") for x in (each, row))
-    alone = " alone" * (load == own and joint(row))
-    return f"{at and f' at {at}'}{f' ({load})' if load != own else alone}"
+    load, usual = (x["workload"].removesuffix(f", {words.counts(x)}") for x in (each, row))
+    alone = " alone" * (load == usual and joint(row))
+    return f"{at and f' at {at}'}{f' ({load})' if load != usual else alone}"
 
 
 def advice(row: Row, r: Results) -> str:

@@ -400,8 +400,8 @@ def short_names(processors: Sequence[str]) -> dict[str, str]:
     names = {}
     for processor in processors:
         others = [_forms(other) for other in processors if other != processor]
-        own = enumerate(_forms(processor))
-        alone = (form for n, form in own if all(form != other[n] for other in others))
+        forms = enumerate(_forms(processor))
+        alone = (form for n, form in forms if all(form != other[n] for other in others))
         names[processor] = next(alone, processor)
     return names
 
