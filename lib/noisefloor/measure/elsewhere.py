@@ -76,10 +76,9 @@ def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
     file = paths.noise_file("floor")
     known = json.loads(file.read_text(encoding="utf-8"))
-    campaign = known["source"].partition(":")[0]
-    whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
-    if file != paths.noise_file("floor", local=False):
-        whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
+    here = file != paths.noise_file("floor", local=False)
+    whose = "as measured on this machine" if here else "as recorded on other machines"
+    whose += "" if here and near else ", not on the server's"
     metrics = (m for m, entry in known.items() if isinstance(entry, dict))
     starts = {m: start for m in metrics if (start := stats.scatter.start_scatter(m))}
     return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose
