@@ -91,6 +91,18 @@ def test_a_column_that_no_table_has_is_an_error():
         ingest.arrow("intervals", [(1, {"run": "x", "colour": "red"})])
 
 
+def test_tables_are_made_without_pandas():
+    """Its import takes as long as reading 500 files; a frame is made with it all the same."""
+    code = (
+        "import sys\nfrom noisefloor.data import ingest\n"
+        "table = ingest.arrow('problems', [(1, {'file': 'a', 'line': 7, 'reason': 'cut'})])\n"
+        "print('pandas' in sys.modules, table.to_pandas()['line'].tolist())"
+    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == "False [7]\n"
+
+
 def test_what_was_read_by_another_parser_is_read_again(tmp_path, monkeypatch):
     """The edition of an ingested tree changes with each file that says how a text is read."""
     before = labels.edition()
