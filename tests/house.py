@@ -105,8 +105,8 @@ def largest(modules: list[Module]) -> tuple[int, str]:
     classes = {c.name: c for m in modules for c in m.classes}
 
     def all_of(cls: ast.ClassDef) -> set[str]:
-        bases = (classes[b.id] for b in cls.bases if isinstance(b, ast.Name) and b.id in classes)
-        return members(cls).union(*(all_of(b) for b in bases))
+        names = {ast.unparse(b).rpartition(".")[2] for b in cls.bases} - {cls.name}
+        return members(cls).union(*(all_of(classes[n]) for n in names & classes.keys()))
 
     return max((len(all_of(c)), name) for name, c in classes.items())
 

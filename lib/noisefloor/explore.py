@@ -497,8 +497,9 @@ class Explorer:
         rows = source.judged(self.workload.value)
         there, first = [source.study.baseline.name], None
         if theirs := isinstance(source, archive.Archive):
-            there, chosen = list(pd.unique(rows["arm"])), self.baseline.value
-            first = source.first(self.workload.value) if new or chosen not in there else chosen
+            there, first = list(pd.unique(rows["arm"])), self.baseline.value
+            if new or first not in there:
+                first = archive.usual_baseline(source, self.workload.value)
         _offer(self.baseline, there, first)
         source = self._open(self.campaign.value, self.baseline.value, self.workload.value)
         self.baseline.disabled = not theirs

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.claims import agree, order
-from noisefloor.data.archive import Archive, in_order
+from noisefloor.data import ingest
+from noisefloor.data.archive import Archive, in_order, judge_rows
 from noisefloor.model import METRICS, leading
 from noisefloor.show.rows import ENDS, counted
 from noisefloor.stats.verdict import differs, kind
@@ -95,19 +96,21 @@ def left_out(archive: Archive) -> pd.DataFrame:
 
 def labels(archive: Archive) -> pd.DataFrame:
     """Labels of the runs: columns label, runs that have it, values."""
-    rows = [(name, n, k) for name, (n, k) in archive.manifest.get("labels", {}).items()]
+    counted_labels = ingest.manifest(archive.folder).get("labels", {})
+    rows = [(name, n, k) for name, (n, k) in counted_labels.items()]
     return pd.DataFrame(rows, columns=["label", "runs", "values"])
 
 
 def facts(archive: Archive) -> dict[str, Any]:
     """Where the numbers come from."""
     names = ("name", "finished", "files", "runs", "problems", "kinds")
+    manifest = ingest.manifest(archive.folder)
     return {
-        "archive": {k: archive.manifest.get(k) for k in names},
+        "archive": {k: manifest.get(k) for k in names},
         **{k: archive.about.get(k) for k in ("source", "article", "licence")},
         "compared with": f"{archive.label}={archive.baseline}",
         "only": dict(archive.where),
-        "margin_pct": archive.margin_pct,
+        "margin_pct": archive.rule.margin_pct,
     }
 
 
@@ -258,7 +261,7 @@ def _without(archive: Archive, run: pd.Series, others: pd.DataFrame, metric: str
     """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it cannot
     tell, +0.7 %` for each arm."""
     mine = others[others["workload"].eq(run["workload"])]
-    now = archive.table(mine, metric)
+    now = judge_rows(archive, mine, metric)
     then = archive.of(run["workload"], metric, control=False)
     mentioned = run["arm"] != archive.baseline
     answers_by_arm = []
@@ -300,7 +303,8 @@ def trends(archive: Archive) -> pd.DataFrame:
         logs -= logs.groupby(mine["threads"], dropna=False).transform("mean")
         each = [logs[mine["arm"].eq(a)] for a in arms]
         means = [float(v.mean()) for v in each]
-        values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
+        one = not archive.rule.restarts  # number of a version
+        values = [[m] if one else list(v) for v, m in zip(each, means, strict=True)]
         if len(mine) and (result := order.trend(values)):
             changes = [100 * math.expm1(m - means[0]) for m in means]
             words = result.in_words(arms, changes, metric)

@@ -708,10 +708,10 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
 def test_what_is_published_does_not_depend_on_this_machine(tmp_path, monkeypatch):
     r = archives.load(paths.published() / "archives" / "2026-pgo", "mysql-non-pgo", label="server")
     rows = r.judged(metric="tps")
-    judged = r.table(rows, "tps")
+    judged = archives.judge_rows(r, rows, "tps")
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
     (tmp_path / "floor.json").write_text('{"tps": {"cv_pct": 50, "df": 3}}')
-    pd.testing.assert_frame_equal(r.table(rows, "tps"), judged)
+    pd.testing.assert_frame_equal(archives.judge_rows(r, rows, "tps"), judged)
 
 
 def _versions(tree: Path, rates: dict, runs: int = 1) -> Path:

@@ -131,7 +131,7 @@ def _archived(
     folder: str, baseline: str, where: Iterable[str], rule: dict[str, Any]
 ) -> tuple[list[dict[Any, Any]], list[str]]:
     """(the verdict rows of an archive, what was left out)."""
-    from noisefloor.data import archive
+    from noisefloor.data import archive, ingest
 
     (label, value), *rest = archive.asked([baseline, *where])
     rule.pop("paired")
@@ -145,7 +145,7 @@ def _archived(
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
-    left, problems = [*opened.left], opened.manifest["problems"]
+    left, problems = [*opened.left], ingest.manifest(opened.folder)["problems"]
     if problems:
         left.insert(0, f"{problems:,} problems (file, line, reason): the table `problems`")
     return rows, left

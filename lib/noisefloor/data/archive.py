@@ -45,11 +45,13 @@ def load(
     *,
     label: str = "",
     where: Iterable[tuple[str, str]] = (),
-    **given: Any,
+    texts: str = "",
+    **rule: Any,
 ) -> "Archive":
     """The archive in `folder`, with `baseline` as the arm that others are compared with, or as the
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
-    (label, value) of the runs to judge; given: the other fields of Archive. Raises Refusal."""
+    (label, value) of the runs to judge; texts: as of Archive; rule: the fields of Rule. Raises
+    Refusal."""
     folder, where = Path(folder), tuple(where)
     if not folder.exists() and (paths.root() / folder).exists():
         folder = paths.root() / folder
@@ -59,8 +61,8 @@ def load(
     for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
         if name not in known:
             raise Refusal(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
-    given |= {"baseline": baseline, "label": label, "where": where}
-    archive = _opened(folder, folder.stat().st_mtime_ns, **given)
+    given = {"baseline": baseline, "label": label, "where": where, "texts": texts}
+    archive = _opened(folder, folder.stat().st_mtime_ns, **given, rule=Rule(**rule))
     runs = archive._named.rows.drop_duplicates("run")
     arms, called = set(runs["arm"]), f"--baseline {label}={baseline}" if label else baseline
     if baseline and baseline not in arms:
@@ -80,24 +82,27 @@ def _opened(folder: Path, _changed: int, **given: Any) -> "Archive":
     return Archive(folder, **given)
 
 
+class Rule(NamedTuple):
+    """How the runs of an archive are judged; as `stats.runs` takes it."""
+
+    restarts: bool = False
+    floor: float | None = None
+    margin_pct: float = 0.0  # 0: each metric's own
+
+
+_USUAL = Rule()
+
+
 @dataclass(frozen=True)
 class Archive(results.Results):
     """Somebody's archive in the place of a campaign: a folder of tables of `noisefloor ingest`.
-    `texts` is the folder that was ingested, "" where it lies beside the tables. `restarts` and
-    `floor`: as `stats.runs` takes them."""
+    `texts` is the folder that was ingested, "" where it lies beside the tables."""
 
     baseline: str = ""
     label: str = ""
     where: tuple[tuple[str, str], ...] = ()
     texts: str = ""
-    restarts: bool = False
-    floor: float | None = None
-    margin_pct: float = 0.0  # 0: each metric's own
-
-    @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """What `noisefloor ingest` says of the tables."""
-        return ingest.manifest(self.folder)
+    rule: Rule = _USUAL
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -118,7 +123,7 @@ class Archive(results.Results):
             "campaign": self.folder.stem,
             "study": self.study.name,
             "title": self.study.title,
-            "date": self.manifest["finished"],
+            "date": ingest.manifest(self.folder)["finished"],
         } | described
 
     @cached_property
@@ -134,14 +139,6 @@ class Archive(results.Results):
     def runs(self) -> pd.DataFrame:
         """A row a run that can be compared, its workload and arm as they are judged: columns `RUNS`."""
         return self.judged().drop_duplicates("run")[RUNS].reset_index(drop=True)
-
-    def first(self, workload: str) -> str:
-        """The arm that a workload is compared with by default."""
-        rows = self.judged(workload)
-        try:
-            return stats.baseline_of(rows)
-        except ValueError:
-            return rows["arm"].iloc[0]
 
     @cached_property
     def study(self) -> Study:
@@ -160,7 +157,7 @@ class Archive(results.Results):
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
             )
-        first = self.baseline or self.first(works[0].name)
+        first = self.baseline or usual_baseline(self, works[0].name)
         others = (
             a for a in pd.unique(self.tidy["arm"]) if a not in (first, first + CONTROL_SUFFIX)
         )
@@ -174,7 +171,7 @@ class Archive(results.Results):
             workloads=tuple(works),
             design=_design(self.judged(works[0].name)),
             profile=PROFILES["standard"],
-            margin_pct=self.margin_pct,
+            margin_pct=self.rule.margin_pct,
         )
 
     @property
@@ -198,7 +195,7 @@ class Archive(results.Results):
         metric and an arm, one a thread count, hold 95 % together. margin_pct: 0 for the archive's."""
         rows = self.judged(workload, metric)
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
-        verdicts = self.table(rows, metric, margin_pct)
+        verdicts = judge_rows(self, rows, metric, margin_pct)
         key = ["workload", "arm"]
         differ = rows.drop_duplicates(key).set_index(key)["differ"]
         pairs = verdicts[key].itertuples(index=False, name=None)
@@ -206,19 +203,6 @@ class Archive(results.Results):
             if what := differ.get(pair):
                 warnings.append(Reason(Why.ARMS_DIFFER, what=what))
         return verdicts.assign(question=self.study.key, processor=self.processor)
-
-    def table(self, rows: pd.DataFrame, metric: str, margin_pct: float = 0.0) -> pd.DataFrame:
-        """The verdict table of rows of one metric, "" for all; margin_pct: 0 for the archive's."""
-        return stats.table(
-            rows,
-            margin_pct=margin_pct or self.study.margin_pct,
-            baseline=self.study.baseline.name,
-            design=_design(rows),
-            series=self._series(rows) if not metric_of(metric).worse_up else None,
-            restarts=self.restarts,
-            floor=self.floor,
-            local=not self.about,  # what is published does not depend on this machine
-        )
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:
         """The transactions per second of arms with a single run, as far as they are known."""
@@ -260,13 +244,38 @@ class Archive(results.Results):
         return tuple(f"{n} {words}" for words, n in counts.items() if n)
 
 
+def usual_baseline(archive: Archive, workload: str) -> str:
+    """The arm that a workload is compared with where nobody names one."""
+    rows = archive.judged(workload)
+    try:
+        return stats.baseline_of(rows)
+    except ValueError:
+        return rows["arm"].iloc[0]
+
+
+def judge_rows(
+    archive: Archive, rows: pd.DataFrame, metric: str, margin_pct: float = 0.0
+) -> pd.DataFrame:
+    """The verdict table of rows of one metric, "" for all; margin_pct: 0 for the archive's."""
+    return stats.table(
+        rows,
+        margin_pct=margin_pct or archive.study.margin_pct,
+        baseline=archive.study.baseline.name,
+        design=_design(rows),
+        series=archive._series(rows) if not metric_of(metric).worse_up else None,
+        restarts=archive.rule.restarts,
+        floor=archive.rule.floor,
+        local=not archive.about,  # what is published does not depend on this machine
+    )
+
+
 def texts_of(source: results.Results, run: str) -> dict[str, str]:
     """What was printed in a run of a campaign or an archive: name of the text -> text."""
     if not isinstance(source, Archive):
         return results.raw(source, run)
     row = source.tidy[source.tidy["run"] == run].iloc[0]
     name, beside = row["file"], source.folder.parent
-    near = [beside, beside / source.manifest["name"]]
+    near = [beside, beside / ingest.manifest(source.folder)["name"]]
     near = [Path(source.texts)] if source.texts else near
     for file, place in ((place / name, place) for place in near):
         if file.exists() and file.resolve().is_relative_to(place.resolve()):
