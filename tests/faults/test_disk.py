@@ -11,7 +11,7 @@ import pytest
 from conftest import mostly, until
 from live import Live, asked, mounts
 from noisefloor.measure.preflight import room
-from noisefloor.servers.kept import size_of
+from noisefloor.servers.prebuilt import size_of
 from test_collect import SMOKE
 
 slow = pytest.mark.slow

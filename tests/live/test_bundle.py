@@ -456,7 +456,7 @@ def test_what_cannot_be_packed_is_one_sentence_and_leaves_nothing(
 )
 def test_names_are_hidden_and_numbers_are_not(text, clean):
     known = "hostname: kanarie2 user: kanarie1"
-    names = identity.found([known, text], {}, "root localhost transactions")
+    names = identity.private_names([known, text], {}, "root localhost transactions")
     once = identity.hide(text, names)
     assert once == clean
     assert identity.hide(once, names) == once

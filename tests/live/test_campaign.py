@@ -410,7 +410,7 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
     def go(gate):
         # the one that is not measured stands still: it is asked nothing
         found = [len(psutil.Process(s.pid).net_connections("unix")) for s in bench.servers]
-        seen.append((found, gate.said(b"Threads started!")))
+        seen.append((found, gate.has_printed(b"Threads started!")))
         real(gate)
 
     cell = cell_of(MANY, workload=MANY.workloads[0])

@@ -147,9 +147,9 @@ def test_connections_are_made_and_wait_for_the_word(running, tmp_path):
         done = running.status("Com_commit")["Com_commit"]
         time.sleep(0.5)
         assert running.status("Com_commit")["Com_commit"] == done  # nothing runs
-        assert not gate.said(b"Threads started!")
+        assert not gate.has_printed(b"Threads started!")
         gate.go()
-        assert gate.said(b"Threads started!")
+        assert gate.has_printed(b"Threads started!")
         code, text, cpu = gate.wait(20)
     assert code == 0
     assert cpu > 0

@@ -50,7 +50,7 @@ class Child:
                 pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
                 if pid:
                     break
-                if begun and self.said(b"Threads started!"):
+                if begun and self.has_printed(b"Threads started!"):
                     begun()
                     begun = None
                 if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ class Child:
         look = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.process.pid, look) is not None
 
-    def said(self, words: bytes) -> bool:
+    def has_printed(self, words: bytes) -> bool:
         """Whether its output begins with these words."""
         return words in os.pread(self.text.fileno(), 4096, 0)
 
@@ -125,7 +125,7 @@ class Gated(Child):
         """Let the threads go. Raises ToolError when they do not."""
         began, door = time.monotonic(), None
         try:
-            while not self.said(b"Threads started!"):
+            while not self.has_printed(b"Threads started!"):
                 if door is None:
                     with contextlib.suppress(OSError):  # nobody waits at it yet
                         door = os.open(self.folder / "go", os.O_WRONLY | os.O_NONBLOCK)

@@ -14,7 +14,7 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
-from noisefloor.servers import innodb, kept
+from noisefloor.servers import innodb, prebuilt
 from noisefloor.servers.engines import Engine, beside, label
 from noisefloor.servers.sandbox import secret_file
 from noisefloor.servers.server import Server, ServerError
@@ -41,7 +41,7 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
                 fill_database(server, study)
                 server.stop()
 
-        kept.taken(server, _content(study, server), make)
+        prebuilt.take(server, _content(study, server), make)
         return server
 
     with ThreadPoolExecutor(2) as both:
@@ -61,7 +61,7 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
                     innodb.shrink_redo(server)
                     server.stop()
 
-            kept.taken(server, [*_content(study, server), *arm.prepare], make)
+            prebuilt.take(server, [*_content(study, server), *arm.prepare], make)
             return server
 
         by_arm = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))

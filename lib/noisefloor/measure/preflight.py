@@ -9,7 +9,7 @@ from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.progress import minutes
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import METRICS
-from noisefloor.servers.kept import size_of
+from noisefloor.servers.prebuilt import size_of
 from noisefloor.text import amounts
 
 

@@ -12,7 +12,7 @@ from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError, last_words
 from noisefloor.measure.tools import Slice
 from noisefloor.model import Arm, Study, Workload
-from noisefloor.servers import evidence, innodb, kept
+from noisefloor.servers import evidence, innodb, prebuilt
 from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
 
@@ -69,7 +69,7 @@ class ReplicationFixtures(tools.Fixtures):
                 made.stop()
 
         content = [template.folder.name, workload.script, workload.events, *variables.items()]
-        kept.taken(made, [*content, made.engine.command, self.study.profile.rows], make)
+        prebuilt.take(made, [*content, made.engine.command, self.study.profile.rows], make)
         return made
 
     def _source(self, arm: Arm) -> Server:

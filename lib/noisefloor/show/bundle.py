@@ -142,7 +142,7 @@ def _fill(
     for file in _given(folder):  # the names, in what was written since
         if file.suffix != ".png":
             _hidden(file, names)
-        elif identity.named(file.read_bytes().decode("latin-1"), names):
+        elif identity.names_in(file.read_bytes().decode("latin-1"), names):
             raise ReportError(f"{file.name} names the machine or its user; nothing was written")
     _crate(folder, words)
 
@@ -186,7 +186,7 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
         host = tidy.meta(campaign).get("host")
         facts |= host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
-    names = identity.found(texts, facts, public)
+    names = identity.private_names(texts, facts, public)
     hidden, changed = [f for f in _given(folder) if _hidden(f, names)], 0
     for campaign, raw in raws.items():
         if not (mine := [f for f in hidden if f.is_relative_to(raw)]):

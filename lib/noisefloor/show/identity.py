@@ -48,7 +48,7 @@ def _here() -> dict[str, str]:
     return names
 
 
-def found(texts: Iterable[str], facts: Mapping[str, Any], public: str) -> dict[str, str]:
+def private_names(texts: Iterable[str], facts: Mapping[str, Any], public: str) -> dict[str, str]:
     """Names to hide, and their replacements: those of this process, those that `texts`
     call a host, a user or a home, and what the host's `facts` hold beyond `HOST_FACTS`. A word of
     the `public` text (the library's own) names nobody, however a machine is called."""
@@ -104,7 +104,7 @@ def hide_in(value: Any, names: dict[str, str]) -> Any:
     return hide(value, names) if isinstance(value, str) else value
 
 
-def named(text: str, names: dict[str, str]) -> list[str]:
+def names_in(text: str, names: dict[str, str]) -> list[str]:
     """Which of the `names` a text holds; of short ones none, binary data hold them by chance."""
     long = [n for n in names if len(n) > 5]
     return [n for n in long if re.search(f"{_BEFORE}{re.escape(n)}{_AFTER}", text, flags=re.I)]

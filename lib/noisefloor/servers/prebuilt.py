@@ -18,7 +18,7 @@ _MOST_B = 24 << 30  # of all that is kept
 _PARTS = ("data", "client.cnf", "sysbench.cnf", "keyring")
 
 
-def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -> None:
+def take(server: Server, content: Iterable[object], make: Callable[[], None]) -> None:
     """Give a server, of which nothing is there yet, the data directory with this `content`: one
     that was kept, which may be copied and never started, else what `make` makes."""
     key = hashlib.sha256(json.dumps(list(content), default=str).encode()).hexdigest()[:16]
