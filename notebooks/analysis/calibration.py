@@ -177,7 +177,7 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
     newest = {q: asked[-1] for q in (*AT_ONCE, live.ALONE) if (asked := live.asks(opened, q))}
     alone = newest.pop(live.ALONE, None)
     if not newest:
-        raise live.TooShort(live.NONE.format("two servers at once"))
+        raise live.TooShort(live.NONE.format("of two servers at once"))
     sizes: dict[Any, float] = {}
     if alone:
         rows = alone.alone()
