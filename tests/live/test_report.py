@@ -17,7 +17,7 @@ from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
-from noisefloor.show.report import batch, layout, statement, words
+from noisefloor.show.report import layout, site, statement, words
 from noisefloor.text import amounts
 
 
@@ -784,7 +784,7 @@ def test_pages_begin_with_the_largest_difference_that_is_decided():
     ]
     lead = {"verdict": "not yet", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be none
     found += [(n, {"leads": [lead | {"lo_pct": lo}]}) for n, lo in (("open", -1.0), ("sure", 6.0))]
-    turn = [study for study, _ in sorted(found, key=lambda one: batch._turn(*one))]
+    turn = [study for study, _ in sorted(found, key=lambda one: site._turn(*one))]
     assert turn == ["large", "small", "sure", "unknown", "open", "archive-2026", "calibration"]
 
 

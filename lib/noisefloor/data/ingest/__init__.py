@@ -3,8 +3,8 @@
 ``tidy`` one row per run and metric (the columns of tidy.COLUMNS, labels, warnings), ``intervals``
 the rows printed while a run went on, ``histograms``, ``problems`` (file, line, reason), ``files``
 what each file is; `tables.toml` has the columns. Plain types only: any reader of Parquet opens each
-folder as one table. `labels` (a path says), `files` (a tree -> files -> texts), `part` and `build` (a tree ->
-the tables).
+folder as one table. `labels` (a path says), `files` (a tree -> files -> texts), `part` (files ->
+rows), `build` (a tree -> the tables).
 """
 
 import json

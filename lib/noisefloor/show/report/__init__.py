@@ -5,8 +5,8 @@ campaign lies where it is expected), `statement` (what leads a page), `pieces` (
 provenance, and the verdict table beside the page), `answers` (a study's questions and figures),
 `behind` (in units, how it was measured, what it depends on, all rows), `notebooks` (which there
 are), `arguments` (their parameters, checked), `execute`, `layout` (an executed notebook as HTML),
-`pages` (one notebook to one page), `verified` (a page against its raw files), `batch` (many pages,
-the index over them, and what is published).
+`pages` (one notebook to one page), `verified` (a page against its raw files), `site` (the index over
+pages, and what is published), `batch` (many pages).
 """
 # ruff: noqa: F401
 
@@ -30,14 +30,11 @@ from noisefloor.show.report.answers import (
 )
 from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.batch import (
-    index,
     leading_campaign,
     measures,
     plan,
     plan_archive,
-    publish,
     published_archives,
-    published_findings,
     recorded_campaign,
     render_all,
     summary,
@@ -66,6 +63,7 @@ from noisefloor.show.report.pieces import (
     verdict_box,
     verdict_table,
 )
+from noisefloor.show.report.site import index, publish, published_findings
 from noisefloor.show.report.statement import brief, headline_of
 from noisefloor.show.report.words import (
     ReportError,

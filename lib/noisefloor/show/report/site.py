@@ -1,0 +1,204 @@
+"""The site: an index over pages, with every study's verdict in words, in numbers and as a small
+drawing; what is published; and the README's findings."""
+
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noisefloor import paths
+from noisefloor.data.results import SHORT
+from noisefloor.show.markup import piece, say
+from noisefloor.show.plots.canvas import away
+from noisefloor.show.report import words
+from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
+from noisefloor.show.report.pages import PARTS, placed
+from noisefloor.show.report.pieces import drawing
+from noisefloor.show.report.statement import parts
+from noisefloor.stats.verdict import NOT_YET, SAME, differs
+from noisefloor.text import amounts, upper
+
+_LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
+_TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
+_FARTHEST = 1000.0  # percent, which the small scale ends at
+
+# -- the index -------------------------------------------------------------------------------------
+
+
+def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) -> Path:
+    """Write ``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`:
+    one table from the JSON beside them. Links are relative, so it works from a disk and from any
+    web server. Returns its path."""
+    out = Path(out or paths.reports()).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
+    facts = {page: facts_of(page) for page in pages}
+    ordered = sorted(pages, key=lambda page: _turn(page.stem, facts[page]))
+    rows = [_row(page, facts[page], out) for page in ordered]
+    failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
+    every = paths.root() / PUBLISHED / "index.html"
+    published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
+    short = [f for f in facts.values() if f.get("profile") in SHORT]
+    compared = [c for f in facts.values() for c in f.get("comparisons", ()) if not c.get("control")]
+    totals = {
+        "yours": _yours(short),
+        "published": published,
+        "words": sum(differs(c["verdict"]) or c["verdict"] == SAME for c in compared),
+        "of": len(compared),
+    }
+    body = piece("index", rows, {t: _x(t) for t in _TICKS}, sorted(failed), totals, amounts)
+    title = "What does it really cost?"
+    page = shell(title=title, description=say("index"), body=body, kind="index")
+    placed(out, {"index.html": page.encode()})
+    return out / "index.html"
+
+
+def _yours(short: Sequence[Mapping[str, Any]]) -> str:
+    """When the short campaigns of an index were made, and how long each took."""
+    if not short:
+        return ""
+    days = sorted({str(facts.get("date"))[:10] for facts in short})
+    took = max(facts.get("minutes") or 0 for facts in short)
+    return say(
+        "yours", days=" to ".join(dict.fromkeys((days[0], days[-1]))), minutes=max(1, round(took))
+    )
+
+
+def _x(value: float) -> float:
+    """Place of a change on the small scale, 200 wide: linear near zero, logarithmic beyond."""
+    size = min(away(value), _FARTHEST)
+    return round(100 + math.copysign(15.3 * math.log1p(size / 2), value), 1)
+
+
+def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """What the index tells of a page; of those in `_LAST`, which are about many comparisons, their
+    sentence alone."""
+    leads = [] if page.stem in _LAST else facts.get("leads", [])
+    answers = [*map(_answer, leads, _sentences(facts, "brief"))]
+    waiting = [upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
+    theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
+    repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
+    return {
+        "href": os.path.relpath(page, out),
+        "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
+        "answers": answers or [{"sentence": facts.get("headline") or ""}],
+        "advice": facts.get("advice") or "",
+        "measured": [*waiting, leads and facts.get("measured"), str(facts.get("date") or "")[:10]],
+        "published": _sentences(facts_of(theirs)) if repeats else [],
+        "theirs": os.path.relpath(theirs, out),
+    }
+
+
+def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
+    """A lead of a page: its sentence, and what is drawn of it: on each processor one interval for the
+    thread counts that have one verdict, with the names of processors and thread counts that differ."""
+    on: dict[str, list[dict[str, Any]]] = {}
+    for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
+        if row["change_pct"] is not None:
+            on.setdefault(str(row.get("processor") or ""), []).append(row)
+    strips = []
+    names = words.short_names([*on])
+    for name, rows in on.items():
+        each = parts(rows)
+        for part in each:
+            named = names[name] * (len(on) > 1), part.at * (len(each) > 1)
+            strips.append((drawing(part.row, _x), ", ".join(filter(None, named))))
+    return {"sentence": sentence, "strips": strips}
+
+
+# -- published -------------------------------------------------------------------------------------
+
+_FIRST = 6  # pages that the README tells of
+_FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
+
+
+def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
+    """Replace the published page of a study, with its notebook and verdict table, in
+    ``reports/published/<study>/``: (that folder, whether anything in it changed). The index and the
+    README's findings are written again."""
+    out = Path(out or paths.reports()).resolve()
+    target = paths.root() / PUBLISHED / study
+    whole, old = (target.with_name(f"{study}.{part}") for part in ("partial", "old"))
+    if old.exists() and not target.exists():  # what a killed command left
+        old.rename(target)
+    for left in (whole, old):
+        shutil.rmtree(left, ignore_errors=True)
+    whole.mkdir(parents=True)
+    for part in PARTS:
+        shutil.copy2(out / f"{study}{part}", whole / f"{study}{part}")
+    page = whole / f"{study}.html"
+    page.write_text(_moved(page.read_text(), out, whole))
+    if target.exists() and _contents(whole) == _contents(target):
+        shutil.rmtree(whole)
+        return target, False
+    if target.exists():
+        target.rename(old)
+    whole.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+    index(target.parent, [page for page, _ in _published_pages()])
+    readme = paths.root() / "README.md"
+    readme.write_text(_FINDINGS.sub(lambda _: published_findings(), readme.read_text()))
+    return target, True
+
+
+def published_findings() -> str:
+    """The README's findings in Markdown: the first cost of each of the published pages that the index
+    begins with, a line a page. An archive's page, which leads with no comparison, says the first sentence
+    of its headline; those about comparisons of all kinds (`_LAST`) are left out."""
+    pages = [(page, facts) for page, facts in _published_pages() if facts.get("headline")]
+    costs = [(page, facts) for page, facts in pages if page.stem not in _LAST]
+    return "".join(_finding(page, facts) for page, facts in costs[:_FIRST])
+
+
+def _finding(page: Path, facts: Mapping[str, Any]) -> str:
+    title, leads = facts["title"] or facts["study"], facts.get("leads")
+    first = _sentences(facts, "brief")[0] if leads else facts["headline"].split(". ")[0]
+    texts = words.sentences((first.rstrip("."), facts.get("advice") or ""))
+    waits = " *(provisional)*" * bool(leads and leads[0]["verdict"] == NOT_YET)
+    return f"- [{title}]({paths.relative(page)}) {texts}{waits}\n"
+
+
+def _sentences(facts: Mapping[str, Any], which: str = "headlines") -> list[str]:
+    """What the rows say that a page leads with, each with its change in units; which: `brief` without
+    how often they were measured."""
+    headlines = facts.get(which, [])
+    in_units = facts.get("units") or [""] * len(headlines)
+    return [f"{h} {u}{'.' * bool(u)}".strip() for h, u in zip(headlines, in_units, strict=True)]
+
+
+def _published_pages() -> list[tuple[Path, dict[str, Any]]]:
+    """(page, what lies beside it as JSON) of all that is published, in the order of their index."""
+    pages = [(page, facts_of(page)) for page in (paths.root() / PUBLISHED).glob("*/*.html")]
+    whole = [(p, facts) for p, facts in pages if p.stem == p.parent.name == facts.get("study")]
+    return sorted(whole, key=lambda one: _turn(one[0].stem, one[1]))
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def _moved(text: str, out: Path, target: Path) -> str:
+    """The HTML of a page of `out`, moved to `target`: its links still lead to the same files."""
+
+    def link(match: re.Match[str]) -> str:
+        href = match[1]
+        if href == "index.html":
+            return "../index.html"
+        return href if (target / href).exists() else os.path.relpath(out / href, target)
+
+    return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
+
+
+def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, float, str]:
+    """The place of a page: what was measured here before archives, and these before `_LAST`; what has a
+    word before what has none; what differs most for sure first, then what may."""
+    leads = facts.get("leads", ())
+    decided = [r for r in leads if differs(r["verdict"])]
+    kept = [r for r in decided or leads if r["change_pct"] is not None]
+    ends = ((r["lo_pct"], r["hi_pct"]) for r in kept if r.get("lo_pct") is not None)
+    sure = max((min(map(away, both)) for both in ends if min(both) * max(both) > 0), default=0.0)
+    largest = max((away(r["change_pct"]) for r in kept), default=0.0)
+    return study in _LAST, study.startswith("archive-"), not decided, -sure, -largest, study
