@@ -163,9 +163,7 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     ahead = leader == claim["arm"]
     if "by" not in claim:
         return (0.0, math.inf) if ahead else (-100.0, 0.0)
-    ends = sorted(
-        agree.change_of_claim(p, ahead=ahead, of_leader=of_leader) for p in claim["by"]
-    )
+    ends = sorted(agree.change_of_claim(p, ahead=ahead, of_leader=of_leader) for p in claim["by"])
     return ends[0], ends[1]
 
 

@@ -21,7 +21,7 @@ MOST = {
     "assignments to found / said / told": 0,
     "functions without all types": 0,
     "places that branch on English prose": 2,
-    "imports of the worst module": 32,
+    "imports of the worst module": 31,
     "if mysql / mariadb outside the engines": 0,
     "lines of one page's analysis in the library": 0,
     "lines of the statistics": 1_500,

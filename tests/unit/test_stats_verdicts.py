@@ -293,7 +293,9 @@ def test_unpaired_runs():
 def test_this_machines_scatter_of_starts_does_not_count_where_it_is_not_wanted(home):
     paths.runs().mkdir()
     (paths.runs() / "floor.json").write_text('{"tps": {"cv_pct": 50, "df": 3}}')
-    here, anywhere = (stats.table(unpaired(), baseline="before", local=local) for local in (True, False))
+    here, anywhere = (
+        stats.table(unpaired(), baseline="before", local=local) for local in (True, False)
+    )
     (paths.runs() / "floor.json").unlink()
     assert (width(here) > 10 * width(anywhere)).all()
     assert width(anywhere).equals(width(stats.table(unpaired(), baseline="before")))
