@@ -74,7 +74,7 @@ def test_what_is_counted():
 
 
 # words that say nothing of what they name
-RIDDLES = {"found", "said", "told", "held", "kept", "dealt", "own", "kit", "shop", "dress", "stock"}
+RIDDLES = {"found", "said", "told", "held", "kept", "dealt", "own", "kit", "shop", "bench"}
 
 
 def test_no_public_name_is_a_riddle(library):

@@ -47,9 +47,9 @@ _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 class BackupFixtures(tools.Fixtures):
     """Archives, passphrase and extra servers of a campaign."""
 
-    def __init__(self, bench: "ServerPool", study: Study) -> None:
-        super().__init__(bench, study)
-        self.folder = bench.folder / "backups"
+    def __init__(self, pool: "ServerPool", study: Study) -> None:
+        super().__init__(pool, study)
+        self.folder = pool.folder / "backups"
         self.folder.mkdir(mode=0o700)
         self.password = secret_file(self.folder / "passphrase", secrets.token_hex(16) + "\n")
         self.archives: dict[str, Path] = {}
@@ -80,7 +80,7 @@ class BackupFixtures(tools.Fixtures):
         """How many data directories its runs need room for beside the measured server's: archives,
         the copy that MySQL makes first, a restored one, and of each server with tables of its own
         also archives, which may not compress."""
-        copied = copier(self.bench.templates[""]) == "tar"
+        copied = copier(self.pool.templates[""]) == "tar"
         restored = any(w.tool == "restore" for w in self.study.workloads)
         return 1 + copied + restored + 2 * len(self._apart)
 
@@ -94,7 +94,7 @@ class BackupFixtures(tools.Fixtures):
         first run, and are stopped at its end; their data are copied once."""
         for each in self._apart:
             if each.name not in self.servers:
-                self.servers[each.name] = self.bench.fresh(each)
+                self.servers[each.name] = self.pool.fresh(each)
             if not self.servers[each.name].process:
                 self.servers[each.name].start()
         return self.servers.get(arm.name)
@@ -106,7 +106,7 @@ class BackupFixtures(tools.Fixtures):
             for arm in self.study.compared:
                 with contextlib.suppress(NotHere, ToolError):  # its turn comes, and says so
                     self.ready(arm, workload)
-                    server = self.bench.server_of(arm, 0, workload)
+                    server = self.pool.server_of(arm, 0, workload)
                     _restored(self, server, arm)
         self.end_block()
 
@@ -298,7 +298,7 @@ def _restored(fixtures: BackupFixtures, server: Server, arm: Arm) -> dict[str, A
         _backup(fixtures, server, arm, _COMPRESSING, archive)
         fixtures.archives[arm.name] = archive
     archive = fixtures.archives[arm.name]
-    with fixtures.bench.place("restored") as into:
+    with fixtures.pool.place("restored") as into:
         stages = workloads.restore(copier(server), into, arm.how, fixtures.password)
         cold(archive)
         took = pipe(stages, fixtures.folder, source=archive)
@@ -319,7 +319,7 @@ def beside(run: Slice) -> dict[str, Any]:
     argv, over = tools.load_argv(run, run.seconds), threading.Event()
     cold(run.server.datadir)
     with (
-        run.fixtures.bench.place("gate") as place,
+        run.fixtures.pool.place("gate") as place,
         child.Gated(argv, run.threads, place / "0", place / "0.txt") as run.gated,
         ThreadPoolExecutor(1) as other,
     ):
@@ -476,8 +476,8 @@ def _prove(fixtures: BackupFixtures, server: Server, restored: Path, digest: str
 def tree(folder: Path) -> str:
     """Digest of all files of a folder, with their names."""
     files = sorted(p for p in folder.rglob("*") if p.is_file())
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        digests = list(pool.map(_digest, files))
+    with ThreadPoolExecutor(os.cpu_count()) as executor:
+        digests = list(executor.map(_digest, files))
     names = [str(p.relative_to(folder)) for p in files]
     return hashlib.sha256(repr([*zip(names, digests, strict=True)]).encode()).hexdigest()
 
@@ -491,7 +491,7 @@ def revive(fixtures: BackupFixtures, server: Server, restored: Path) -> str:
     """Start a restored and prepared copy beside `server`; "" when every table's checksum is the
     same, else what is wrong, in a sentence."""
     try:
-        with server.trial(fixtures.bench.new("revived-"), data=restored) as other:
+        with server.trial(fixtures.pool.new("revived-"), data=restored) as other:
             return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
     except ServerError as e:
         return str(e)
@@ -520,7 +520,7 @@ _CUT, _FLIPPED, _WRONG = _DAMAGES = ("truncated", "one bit flipped", "wrong pass
 def _damage(fixtures: BackupFixtures) -> Rows:
     """Which process notices a damaged archive: rows cipher, damage, openssl alone, noticed by, what
     it said. `openssl alone`: whether decryption by itself ended as if all were well."""
-    server, rows = fixtures.bench.servers[0], []
+    server, rows = fixtures.pool.servers[0], []
     wrong = secret_file(fixtures.folder / "wrong", secrets.token_hex(16) + "\n")
     arms = [a for a in fixtures.study.compared if not a.prepare]
     known = dict.fromkeys([*(a.how["cipher"] for a in arms), _STREAM])
@@ -563,7 +563,7 @@ def _noticed(
         (only,) = pipe(stage, fixtures.folder, source=archive)["stages"]
         words = f"notices: {_short(only['said'])}"
         alone = words if only["exit_code"] else "notices nothing, exit 0"
-    with fixtures.bench.place("restored") as into:
+    with fixtures.pool.place("restored") as into:
         took = pipe(workloads.restore(copy, into, how, password), fixtures.folder, source=archive)
         failed = [x for x in took["stages"] if noticed(x)]
         who = " and ".join(x["name"] for x in failed)

@@ -61,10 +61,10 @@ FAILURES = (
 class Campaign(Folder):
     """A campaign that measures into its folder."""
 
-    def prepare(self, bench: ServerPool) -> None:
+    def prepare(self, pool: ServerPool) -> None:
         """Find out once, before the first block: the speed of ciphers, keys and the disk, the
         upgrade of a data directory."""
-        study, folder, templates = self.study, bench.folder, bench.templates
+        study, folder, templates = self.study, pool.folder, pool.templates
         if "prepared" in self.meta:
             return
         engine = templates[""].engine
@@ -98,21 +98,21 @@ class Campaign(Folder):
                     why = f"a limit of {most:,} {what} a second: by fio the disk makes {makes:,.0f}"
                     self.meta["skipped"][work.name] = why
 
-    def prebuild(self, bench: ServerPool) -> None:
+    def prebuild(self, pool: ServerPool) -> None:
         """Make, on a running server before the clock starts, what takes long and is not measured:
         what the fixtures need, and what they find out once, into a file each; it holds
         [{"skipped": reason}] where this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
-        bench.servers[0].start()
-        bench.fixtures.prebuild()
+        pool.servers[0].start()
+        pool.fixtures.prebuild()
         for name in self.study.facts:
             path = self.folder / tidy.fact_file(self.folder, name).name
             if not path.exists():
                 self.progress.say(f"{self.folder.name}: looking at {name}")
                 try:
-                    write_json(path, bench.fixtures.fact(name))
+                    write_json(path, pool.fixtures.fact(name))
                 except (tools.NotHere, ToolError, ServerError) as e:
                     write_json(path, [{"skipped": getattr(e, "reason", str(e))}])
 
@@ -140,7 +140,7 @@ class Campaign(Folder):
             self.study, tools.LATER, arm, work, cell.threads, seconds, folder, facts=facts
         )
 
-    def pair(self, bench: ServerPool, cell: Cell) -> None:
+    def pair(self, pool: ServerPool, cell: Cell) -> None:
         """Both runs of a pair, in the order that the coin says, when the host is quiet. It counts
         whole, or not at all."""
         waited = self.quiet()
@@ -165,11 +165,11 @@ class Campaign(Folder):
                 run.facts["core"] = (run.facts["slot"] + number) % 2
         try:
             if schedule.at_once(self.study, cell.workload):
-                self._made(bench, runs, lambda: self._window(bench, runs))
+                self._made(pool, runs, lambda: self._window(pool, runs))
             else:
-                with self._connected(bench, runs):
+                with self._connected(pool, runs):
                     for run in runs:
-                        self.make_run(bench, run)
+                        self.make_run(pool, run)
             self.lost = 0
             self.save()  # what was spent is known to who continues
         except PairLost as e:
@@ -184,7 +184,7 @@ class Campaign(Folder):
                     f" in {paths.relative(self.folder)}"
                 ) from None
 
-    def warm(self, bench: ServerPool, slots: list[tuple[int, Arm]]) -> None:
+    def warm(self, pool: ServerPool, slots: list[tuple[int, Arm]]) -> None:
         """A warm-up slice per server, of two servers at once: as much as they can do, on a disk
         that is not made slow; kept, marked, never judged. It has the most threads that are
         connected in no time."""
@@ -200,10 +200,10 @@ class Campaign(Folder):
             place = {"pair": -1, "pair_id": name, "position": slot, "slot": slot, "warmup": True}
             runs.append(self.slice(cell, arm, seconds, name, **place))
         if self._plain(first):
-            self._made(bench, runs, lambda: self._at_once(bench, runs))
+            self._made(pool, runs, lambda: self._at_once(pool, runs))
         else:
             for run in runs:
-                self.make_run(bench, run)
+                self.make_run(pool, run)
         if self.study.workloads[0].rate:  # which leaves time to write nothing back
             for run in runs:
                 innodb.flush(run.server, _FLUSH_S)
@@ -213,21 +213,19 @@ class Campaign(Folder):
         switched = self.study.design == "switched"
         return work.tool == "sysbench" and not (work.clients or work.throttled or switched)
 
-    def _at_once(self, bench: ServerPool, runs: list[tools.Slice]) -> None:
+    def _at_once(self, pool: ServerPool, runs: list[tools.Slice]) -> None:
         """Runs that nobody judges, all at the same time."""
-        with ThreadPoolExecutor(len(runs)) as pool:
-            for _ in pool.map(lambda run: self._measure(bench, run), runs):
+        with ThreadPoolExecutor(len(runs)) as executor:
+            for _ in executor.map(lambda run: self._measure(pool, run), runs):
                 pass
 
-    def make_run(self, bench: ServerPool, run: tools.Slice) -> None:
+    def make_run(self, pool: ServerPool, run: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
         Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
         force."""
-        self._made(bench, [run], lambda: self._measure(bench, run))
+        self._made(pool, [run], lambda: self._measure(pool, run))
 
-    def _made(
-        self, bench: ServerPool, runs: list[tools.Slice], measure: Callable[[], None]
-    ) -> None:
+    def _made(self, pool: ServerPool, runs: list[tools.Slice], measure: Callable[[], None]) -> None:
         """Runs that `measure` makes, whole together or not at all. Raises PairLost."""
         names = [run.facts["run"] for run in runs]
         for _ in range(_ATTEMPTS):
@@ -236,7 +234,7 @@ class Campaign(Folder):
                 try:
                     measure()
                 except _FAILED as e:
-                    self.proved, reason = proved, self._failed(bench, runs, e)
+                    self.proved, reason = proved, self._failed(pool, runs, e)
                     continue
                 for run, name in zip(runs, names, strict=True):
                     self._new += tidy.rows(run.folder.rename(self.folder / name))
@@ -261,13 +259,13 @@ class Campaign(Folder):
         finally:
             self.meta["spent_s"] += time.monotonic() - began
 
-    def _failed(self, bench: ServerPool, runs: list[tools.Slice], e: Exception) -> str:
+    def _failed(self, pool: ServerPool, runs: list[tools.Slice], e: Exception) -> str:
         """Set failed runs aside; why they failed. Of somebody else's server neither that nor its
         texts say the name."""
         reason = str(e)
         if self.study.floor:
             theirs: Any  # a Guest
-            (theirs,) = bench.servers
+            (theirs,) = pool.servers
             reason = theirs.nameless(reason)
             for file in (f for run in runs for f in run.folder.glob("*.txt")):
                 file.write_text(theirs.nameless(file.read_text(errors="replace")))
@@ -278,17 +276,17 @@ class Campaign(Folder):
         return reason
 
     @contextlib.contextmanager
-    def _connected(self, bench: ServerPool, runs: list[tools.Slice]) -> Iterator[None]:
+    def _connected(self, pool: ServerPool, runs: list[tools.Slice]) -> Iterator[None]:
         """Connects the sysbench of each run in advance, if there are two servers and many
         connections."""
         work, threads = runs[0].workload, runs[0].threads
         if threads < _MANY or not self._plain(work):
             yield
             return
-        with bench.place("gates") as place, contextlib.ExitStack() as ends:
+        with pool.place("gates") as place, contextlib.ExitStack() as ends:
             with self._clock():
                 for i, run in enumerate(runs):
-                    run.server = bench.server_of(run.arm, run.facts["slot"], work)
+                    run.server = pool.server_of(run.arm, run.facts["slot"], work)
                     run.server.only(run.variables)
                     argv = tools.load_argv(run, run.seconds)
                     gate = Gated(argv, threads, place / str(i), place / f"{i}.txt")
@@ -300,22 +298,22 @@ class Campaign(Folder):
 
     # -- measured ---------------------------------------------------------------------------------
 
-    def _measure(self, bench: ServerPool, run: tools.Slice) -> None:
+    def _measure(self, pool: ServerPool, run: tools.Slice) -> None:
         """One run in turn."""
         work, facts = run.workload, run.facts
         self._show(run, run.arm.name)
-        run.server = bench.server_of(run.arm, facts["slot"], work)
+        run.server = pool.server_of(run.arm, facts["slot"], work)
         run.server.only(run.variables)
         facts["settle"] = self._settled(run)
         if work.throttled:
-            bench.throttle(run.server, work)
-        run.idle = {} if facts["warmup"] else bench.idle(run.server)
-        run.fixtures, facts["start"] = bench.fixtures, now()
+            pool.throttle(run.server, work)
+        run.idle = {} if facts["warmup"] else pool.idle(run.server)
+        run.fixtures, facts["start"] = pool.fixtures, now()
         try:
             with frozen(run.idle.values()):
                 result = TOOLS[work.tool](run)
         finally:  # a failed run must not leave a slow disk to the next one
-            bench.throttle(run.server)
+            pool.throttle(run.server)
         self._write(run, {"slice_s": run.seconds, **result})
 
     def _show(self, run: tools.Slice, whose: str) -> None:
@@ -330,33 +328,33 @@ class Campaign(Folder):
             return innodb.flush(run.server, _FLUSH_S)
         return innodb.settle(run.server, self.study.profile.settle_s)
 
-    def _window(self, bench: ServerPool, runs: list[tools.Slice]) -> None:
+    def _window(self, pool: ServerPool, runs: list[tools.Slice]) -> None:
         """Both runs of a pair at the same time: each server offered the rate of the workload, or
         each replica behind its source."""
         self._show(runs[0], "both servers at once")
         for run in runs:
-            run.server = bench.server_of(run.arm, run.facts["slot"], run.workload)
-            run.fixtures = bench.fixtures
+            run.server = pool.server_of(run.arm, run.facts["slot"], run.workload)
+            run.fixtures = pool.fixtures
             run.server.only(run.variables)
             run.facts["settle"] = self._settled(run)
         try:
             for run in runs if runs[0].workload.throttled else ():
-                bench.throttle(run.server, run.workload)
+                pool.throttle(run.server, run.workload)
             if runs[0].workload.tool == "replica":
                 for run in runs:
                     run.facts["start"] = now()
                 results = replication.catch_up(runs)
             else:
-                results = self._offered(bench, runs)
+                results = self._offered(pool, runs)
         finally:
             for run in runs:
-                bench.throttle(run.server)
+                pool.throttle(run.server)
         for run, result in zip(runs, results, strict=True):
             self._write(run, {"slice_s": run.seconds, **result})
 
-    def _offered(self, bench: ServerPool, runs: list[tools.Slice]) -> list[dict[str, Any]]:
+    def _offered(self, pool: ServerPool, runs: list[tools.Slice]) -> list[dict[str, Any]]:
         """What `tools.at_once` gives, of clients that were connected before the clock."""
-        with bench.place("gates") as place, contextlib.ExitStack() as ends:
+        with pool.place("gates") as place, contextlib.ExitStack() as ends:
             for i, run in enumerate(runs):
                 argv = tools.load_argv(run, run.seconds)
                 gate = Gated(argv, run.threads, place / str(i), run.folder / "sysbench.txt")
@@ -404,7 +402,7 @@ class Campaign(Folder):
         self.proved.add(proof)
         run.facts["slice_s"] = facts["slice_s"]
 
-    def closing(self, bench: ServerPool, arms: list[tuple[int, Arm]]) -> None:
+    def closing(self, pool: ServerPool, arms: list[tuple[int, Arm]]) -> None:
         """The end of a block whose arms were measured in turn: are they still in force? Into
         ``block-NN.json``, with the variables by arm. Where they are not, the block does not count.
         Raises EvidenceError."""
@@ -414,7 +412,7 @@ class Campaign(Folder):
             for slot, arm in arms:
                 if not arm.expect or arm.name in self.meta["skipped"]:
                     continue
-                server = bench.server_of(arm, slot, workload)
+                server = pool.server_of(arm, slot, workload)
                 server.only(dict(workload.settings) | dict(arm.switch))
                 checks = evidence.collect(server, dict(arm.expect))["checks"]
                 by_arm[arm.name] = {"checks": checks} | self._variables(server)

@@ -69,8 +69,8 @@ class ClientFixtures(tools.Fixtures):
 
     tcp = True
 
-    def __init__(self, bench: "ServerPool", study: Study) -> None:
-        super().__init__(bench, study)
+    def __init__(self, pool: "ServerPool", study: Study) -> None:
+        super().__init__(pool, study)
         self.open = contextlib.ExitStack()
         self.client: Any = None  # of the cluster
         self.workers: list[str] = []
@@ -78,7 +78,7 @@ class ClientFixtures(tools.Fixtures):
 
     def configure(self, server: Server) -> None:
         """Before its start: where it listens."""
-        url = urlsplit(cluster.address(self.bench.address))
+        url = urlsplit(cluster.address(self.pool.address))
         place = (url.hostname or "", url.port or 0)
         with socket.create_connection(place, cluster.PATIENCE_S) as seen:
             server.settings["bind_address"] = seen.getsockname()[0]
@@ -90,7 +90,7 @@ class ClientFixtures(tools.Fixtures):
 
     def _connect(self) -> None:
         wanted = self.study.workloads[0].clients
-        self.client = self.open.enter_context(_connected(self.bench.address))
+        self.client = self.open.enter_context(_connected(self.pool.address))
         with contextlib.suppress(TimeoutError):  # another one takes the place of a dead one
             self.client.wait_for_workers(wanted, timeout=_BACK_S)
         self.workers = sorted(self.client.nthreads())[:wanted]

@@ -83,8 +83,8 @@ def measure_campaign(
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
         loading.place_script(lua, study, folder)
-        bench = ServerPool(folder, loading.templates(study, builds, folder), study, address)
-        course.carry_out(campaign, bench)
+        pool = ServerPool(folder, loading.templates(study, builds, folder), study, address)
+        course.carry_out(campaign, pool)
     return campaign.folder
 
 

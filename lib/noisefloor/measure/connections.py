@@ -47,9 +47,9 @@ class ConnectionFixtures(tools.Fixtures):
 
     tcp = True
 
-    def __init__(self, bench: "ServerPool", study: Study) -> None:
-        super().__init__(bench, study)
-        self.folder = bench.folder / "connections"
+    def __init__(self, pool: "ServerPool", study: Study) -> None:
+        super().__init__(pool, study)
+        self.folder = pool.folder / "connections"
         self.folder.mkdir(mode=0o700)
         self.keys = wire.certificates(self.folder / "tls", sorted(study.keys | {_DEFAULT_KEY}))
         self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
@@ -113,7 +113,7 @@ class ConnectionFixtures(tools.Fixtures):
         if self.link is None:
             raise ServerError(self.no_link)
         if self.far is None:
-            self.far = self.bench.fresh(Arm(""), bind_address=self.link.hosts[1])
+            self.far = self.pool.fresh(Arm(""), bind_address=self.link.hosts[1])
             engine = self.far.engine
             self.far.engine = replace(engine, command=(*self.link.server, *engine.command))
             self.far.start()
@@ -147,7 +147,7 @@ class ConnectionFixtures(tools.Fixtures):
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that the arm and the workload can be measured here. Raises NotHere."""
         try:
-            server = self.server(arm, workload) or self.bench.servers[0]
+            server = self.server(arm, workload) or self.pool.servers[0]
         except ServerError as e:
             raise NotHere(workload.name, str(e)) from None
         try:

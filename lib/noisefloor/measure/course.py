@@ -73,24 +73,24 @@ def open_campaign(
 # -- how it goes on, and ends ----------------------------------------------------------------------
 
 
-def carry_out(campaign: Campaign, bench: ServerPool) -> None:
+def carry_out(campaign: Campaign, pool: ServerPool) -> None:
     """Measure what is missing, on servers of its own, and seal the campaign. Raises
     CampaignError."""
-    with cleaned_up(campaign, bench):
+    with cleaned_up(campaign, pool):
         campaign.progress.say(planned(campaign))
-        campaign.progress.say(room(campaign, bench))
-        campaign.prepare(bench)
-        loop.DESIGNS[campaign.study.design](campaign, bench)
+        campaign.progress.say(room(campaign, pool))
+        campaign.prepare(pool)
+        loop.DESIGNS[campaign.study.design](campaign, pool)
     finish(campaign)
 
 
 @contextlib.contextmanager
-def cleaned_up(campaign: Campaign, bench: ServerPool) -> Iterator[None]:
+def cleaned_up(campaign: Campaign, pool: ServerPool) -> Iterator[None]:
     """However it ends, our servers end with it, and what is known is written down."""
     try:
         yield
     finally:
-        bench.close(keep=bool(campaign.study.floor))
+        pool.close(keep=bool(campaign.study.floor))
         with contextlib.suppress(OSError):  # a full disk is told of where it was met
             campaign.save()
 

@@ -62,11 +62,11 @@ def measure_as_guest(
             loading.place_script(lua, study, folder)
             server = cast(Server, theirs)  # it has what a measurement asks of one
             loading.fill(server, study)
-            bench = ServerPool(folder, {}, study)
-            bench.servers = [server]
-            with course.cleaned_up(campaign, bench):
+            pool = ServerPool(folder, {}, study)
+            pool.servers = [server]
+            with course.cleaned_up(campaign, pool):
                 progress.say(planned(campaign))
-                loop.as_guest(campaign, bench)
+                loop.as_guest(campaign, pool)
         course.finish(campaign)
     return campaign.folder
 

@@ -30,8 +30,8 @@ def probe() -> _Probe | None:
         cores = os.sched_getaffinity(0)
         before, began = stolen_s(cores), time.monotonic()
         until = began + PROBE_S
-        with ThreadPoolExecutor(len(cores)) as pool:
-            speed = sum(pool.map(lambda core: _hashed(core, until), cores))
+        with ThreadPoolExecutor(len(cores)) as executor:
+            speed = sum(executor.map(lambda core: _hashed(core, until), cores))
         taken_s, took_s = stolen_s(cores) - before, time.monotonic() - began
     except (AttributeError, OSError):
         return None

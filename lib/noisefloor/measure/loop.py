@@ -14,7 +14,7 @@ from noisefloor.servers.server import start_together
 _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
 
 
-def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
+def _block(campaign: Campaign, pool: ServerPool, arm: Arm | None) -> None:
     """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
     plan says. The first block finds out how many its share of the budget holds, one at least. What
     was lost is tried once more at the end."""
@@ -29,7 +29,7 @@ def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
         for cell in schedule.round_of(campaign.seed, campaign.block, first, cells):
             planned = 1 if cell.control else number + (not again)
             began = meta["spent_s"]
-            _make(campaign, bench, cell, planned - have.get(cell.key, 0))
+            _make(campaign, pool, cell, planned - have.get(cell.key, 0))
             round_s += 0 if cell.control else meta["spent_s"] - began
         if again:
             break
@@ -39,15 +39,15 @@ def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
     campaign.save()
 
 
-def _make(campaign: Campaign, bench: ServerPool, cell: schedule.Cell, lacks: int) -> None:
+def _make(campaign: Campaign, pool: ServerPool, cell: schedule.Cell, lacks: int) -> None:
     """A pair, where the block lacks some and time is left; left out for good where this machine
     does not allow it."""
     if lacks <= 0 or campaign.skips(cell) or campaign.left_s <= 0:
         return
     try:
-        bench.fixtures.ready(cell.arm, cell.workload)
-        campaign.pair(bench, cell)
-        for server in bench.servers:
+        pool.fixtures.ready(cell.arm, cell.workload)
+        campaign.pair(pool, cell)
+        for server in pool.servers:
             server.purge()
     except tools.NotHere as e:
         campaign.meta["skipped"][e.name] = e.reason
@@ -68,32 +68,32 @@ def _blocks(campaign: Campaign) -> Iterator[Arm | None]:
         yield arm
 
 
-def _switched(campaign: Campaign, bench: ServerPool) -> None:
+def _switched(campaign: Campaign, pool: ServerPool) -> None:
     """One server, restarted for every block; the arm is switched between slices."""
     study = campaign.study
-    bench.servers = [bench.fresh(study.baseline)]
+    pool.servers = [pool.fresh(study.baseline)]
     arms = [(0, a) for a in study.compared]
-    campaign.prebuild(bench)
+    campaign.prebuild(pool)
     for _ in _blocks(campaign):
-        bench.servers[0].stop()
-        bench.servers[0].start()
+        pool.servers[0].stop()
+        pool.servers[0].start()
         if any(w.tool not in _COLD for w in study.workloads):
-            campaign.warm(bench, arms[:1])
-        _block(campaign, bench, None)
-        campaign.closing(bench, arms)
-        bench.close(keep=True)
+            campaign.warm(pool, arms[:1])
+        _block(campaign, pool, None)
+        campaign.closing(pool, arms)
+        pool.close(keep=True)
 
 
-def as_guest(campaign: Campaign, bench: ServerPool) -> None:
+def as_guest(campaign: Campaign, pool: ServerPool) -> None:
     """One server that is not ours: switched between slices, never restarted. A block is a number of
     pairs one after the other."""
     campaign.begin()
-    campaign.warm(bench, [(0, campaign.study.baseline)])
+    campaign.warm(pool, [(0, campaign.study.baseline)])
     for _ in _blocks(campaign):
-        _block(campaign, bench, None)
+        _block(campaign, pool, None)
 
 
-def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
+def _side_by_side(campaign: Campaign, pool: ServerPool) -> None:
     """Two servers: for every block a fresh copy for each arm, made in the order of a coin, and both
     start. The old ones end meanwhile."""
     with ThreadPoolExecutor(1) as broom:
@@ -102,20 +102,20 @@ def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
             arms = [campaign.study.baseline, cast(Arm, arm)]
             coin = schedule.generator(campaign.seed, campaign.block, "deal")
             order = [int(i) for i in coin.permutation(2)]
-            servers = {i: bench.fresh(arms[i]) for i in order}
-            bench.servers = [servers[0], servers[1]]
+            servers = {i: pool.fresh(arms[i]) for i in order}
+            pool.servers = [servers[0], servers[1]]
             start_together(*servers.values())
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in campaign.cells(arm)]
             # a restart is under load before its clock, a replica catches up once
             if not all(w.tool in ("restart", "replica") for w in works):
-                campaign.warm(bench, [(i, arms[i]) for i in order])
-            _block(campaign, bench, arm)
-            campaign.closing(bench, list(enumerate(arms)))
-            gone = [broom.submit(old.remove) for old in bench.servers]
-            bench.servers = []
-            bench.close()
+                campaign.warm(pool, [(i, arms[i]) for i in order])
+            _block(campaign, pool, arm)
+            campaign.closing(pool, list(enumerate(arms)))
+            gone = [broom.submit(old.remove) for old in pool.servers]
+            pool.servers = []
+            pool.close()
 
 
 DESIGNS = {"switched": _switched, SIDE_BY_SIDE: _side_by_side}

@@ -54,19 +54,19 @@ _MEMORY_B = 320 << 20  # of Noisefloor itself, with its libraries
 RUN_MEMORY_B = 64 << 10  # of what is known of a run, and of what that leaves unused between
 
 
-def room(campaign: Campaign, bench: ServerPool) -> str:
+def room(campaign: Campaign, pool: ServerPool) -> str:
     """How much disk and memory the campaign takes at the most, in words. Raises CampaignError
     where the disk has less."""
     study, profile = campaign.study, campaign.study.profile
-    data = max(size_of(s.datadir) for s in bench.templates.values())
+    data = max(size_of(s.datadir) for s in pool.templates.values())
     servers = 1 if study.design == "switched" else 2
-    servers += bench.fixtures.copies
+    servers += pool.fixtures.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     written = _LOG_B_PER_S * profile.budget_min * 60
     logs = _REDO_B + min(_LOG_B, written) + 2 * _LOG_B_PER_S * longest
-    size = size_of(bench.folder) + servers * (data + _SERVER_B + logs)
+    size = size_of(pool.folder) + servers * (data + _SERVER_B + logs)
     runs = max(0.0, campaign.left_s) / profile.slice_s
-    needs = {bench.folder.parent: int(size), campaign.folder.parent: int(_RUN_B * (20 + runs))}
+    needs = {pool.folder.parent: int(size), campaign.folder.parent: int(_RUN_B * (20 + runs))}
     for folder, size in needs.items():
         if (free := shutil.disk_usage(folder).free) < size:
             raise CampaignError(

@@ -33,8 +33,8 @@ class ReplicationFixtures(tools.Fixtures):
     tcp = True
     copies = 4  # a backlog and a running source for each arm
 
-    def __init__(self, bench: "ServerPool", study: Study) -> None:
-        super().__init__(bench, study)
+    def __init__(self, pool: "ServerPool", study: Study) -> None:
+        super().__init__(pool, study)
         self.backlogs: dict[str, Server] = {}
         self.used: set[int] = set()  # processes of replicas that have caught up
 
@@ -51,9 +51,9 @@ class ReplicationFixtures(tools.Fixtures):
     def _backlog(self, arm: Arm, workload: Workload) -> Server:
         """A stopped server whose binary logs hold the workload's transactions, written under
         `arm`."""
-        template = self.bench.templates.get(arm.name) or self.bench.templates[""]
-        name = self.bench.new("backlog").name
-        made = template.sibling(self.bench.folder / name, {"server_id": _SOURCE_ID}, tcp=True)
+        template = self.pool.templates.get(arm.name) or self.pool.templates[""]
+        name = self.pool.new("backlog").name
+        made = template.sibling(self.pool.folder / name, {"server_id": _SOURCE_ID}, tcp=True)
         variables = dict(workload.settings) | dict(arm.switch)
 
         def make() -> None:
@@ -74,14 +74,14 @@ class ReplicationFixtures(tools.Fixtures):
 
     def _source(self, arm: Arm) -> Server:
         """A running source of `arm`, from a copy of its backlog."""
-        return self.backlogs[arm.name].copy(self.bench.new("source"))
+        return self.backlogs[arm.name].copy(self.pool.new("source"))
 
     def _fresh(self, run: Slice) -> Server:
         """The replica of a run's block; a new one where it has caught up already."""
         if run.server.pid in self.used:
             slot = run.facts["slot"]
             run.server.remove()
-            run.server = self.bench.servers[slot] = self.bench.fresh(run.arm)
+            run.server = self.pool.servers[slot] = self.pool.fresh(run.arm)
             run.server.start()
             run.server.only(run.variables)
         self.used.add(run.server.pid)

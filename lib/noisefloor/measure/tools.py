@@ -53,8 +53,8 @@ class Fixtures:
 
     tcp = False  # whether the servers listen on an address
 
-    def __init__(self, bench: "ServerPool", study: Study) -> None:
-        self.bench, self.study = bench, study
+    def __init__(self, pool: "ServerPool", study: Study) -> None:
+        self.pool, self.study = pool, study
 
     @property
     def copies(self) -> int:
@@ -242,9 +242,9 @@ def at_once(runs: list[Slice]) -> list[dict[str, Any]]:
         facts = outcome(argv, code, usage, cpu, stolen) | counted
         return facts | ({"queue_full": True} if _FULL in text else {})
 
-    with ThreadPoolExecutor(len(runs)) as pool:
+    with ThreadPoolExecutor(len(runs)) as executor:
         try:
-            return list(pool.map(ended, runs, before))
+            return list(executor.map(ended, runs, before))
         except BaseException:  # nobody waits for the other one
             for run in runs:
                 run.gated.process.kill()
