@@ -87,6 +87,10 @@ def test_several_runs_in_one_text_are_taken_apart():
     pair = runs_of(read("pgbench/12-reconnect-twice"))
     assert [r.values["tps"] for r in pair] == [198.113048, 197.133239]
     assert [r.name for r in pair] == ["1", "14"]  # the lines at which they begin
+    three = runs_of(read("pgbench/18-three-runs"))  # between lines of a script
+    assert [r.values["tps"] for r in three] == [3976.442323, 3967.670593, 4020.635072]
+    assert {(r.threads, r.seconds, r.keys["query mode"]) for r in three} == {(32, 600, "prepared")}
+    assert {r.version for r in three} == {"18.3 (Ubuntu 18.3-1)"}
     twice = runs_of(2 * read("mysqlslap/haproxy"))
     assert [r.values["wall"] for r in twice] == [5.559, 5.559]
 
