@@ -384,6 +384,9 @@ def test_every_study_page_has_the_same_parts_in_the_same_order(name):
     assert book.index("report.rule(r)") < book.index("report.outcome(r)")
     assert book.count("report.transfers(r") == (name != "own-study")
     assert "report.provenance" not in book
+    cells = json.loads(book)["cells"]
+    folded = ["".join(c["source"]) for c in cells if c["metadata"].get("tags") == ["fold"]]
+    assert folded == ["## How it was measured"]
 
 
 def test_a_comparison_stands_once_on_the_page(early):

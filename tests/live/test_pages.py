@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from conftest import recorded_pages
+from conftest import ROOT, recorded_pages
+from noisefloor.show import report
 
 NAMES = [*recorded_pages(), "index"]
 WIDTHS = (400, 1100, 1600)
@@ -147,6 +148,15 @@ def test_a_page_needs_no_script_and_can_be_printed(opened, file, tmp_path):
                 narrow = shown.locator("xpath=ancestor::*[@class='nf-narrow']").count()
                 assert narrow or shown.is_visible()
     assert page.pdf(path=tmp_path / f"{file.stem}.pdf", format="A4").startswith(b"%PDF")
+
+
+def test_the_index_of_what_is_published_is_one_screen(browser, tmp_path):
+    pages = sorted((ROOT / "reports" / "published").glob("*/*.html"))
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.goto(report.index(tmp_path, pages).as_uri())
+    table = page.locator(".nf-overview table")
+    assert table.locator("tbody tr").count() == len(pages)
+    assert table.evaluate("table => table.getBoundingClientRect().bottom") <= 900
 
 
 @pytest.mark.parametrize(("where", "name"), EACH)

@@ -605,7 +605,7 @@ def page_of(folder, facts):
     (folder / f"{facts['study']}.html").write_text("")
 
 
-def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
+def test_the_tables_tell_both_costs_and_the_index_the_first(home, tmp_path):
     rows = [
         ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
         ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
@@ -626,11 +626,48 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     page_of(tmp_path, facts)
     index = text(report.index(tmp_path).read_text())
     first, second = map(amounts.ascii_only, facts["brief"])
-    assert f"Question Answer Change, % -50 -10 0 +10 +100 Both {first} {second}" in index
-    assert f"{second} 12 pairs; 2026-11-22" in index  # below all answers of the page
-    assert index.count("rovisional, 1 of 3 machine boots") == 0  # its first cost has its word
+    row = f"Both {first} 12 pairs, 2026-11-22 The drawings"  # its first cost alone, in a line
+    assert f"Question Answer Change, % -50 -10 0 +10 +100 {row}" in index
+    assert second not in index
     assert "make 2 comparisons and give 1 of them a word" in index
     assert "Your runs" not in index
+
+
+@pytest.mark.parametrize(
+    ("arms", "answer"),
+    [
+        (["encrypted"], "It takes 14.0 % more CPU per transaction at 4 threads (11.0 to 17.0 %)"),
+        (
+            ["encrypted", "other"],
+            "Encrypted takes 14.0 % more CPU per transaction at 4 threads (11.0 to 17.0 %)",
+        ),
+    ],
+)
+def test_a_question_is_answered_in_one_sentence_that_names_one_of_several_arms(
+    home, tmp_path, arms, answer
+):
+    rows = [("cpu_per_transaction", 4, arm, 14.0, 3.0, "more") for arm in arms]
+    rows.append(("cpu_per_transaction", 8, "encrypted", 50.0, 3.0, "more"))
+    table = verdicts(rows).assign(question="q", processor="EPYC", control=False)
+    table["workload"] = ["w"] * len(arms) + ["worst"]
+    report.save(table, "short", {"finished": "2026-11-22"}, title="What?", primary=[table.loc[0]])
+    page_of(tmp_path, json.loads((home / "data" / "processed" / "short.json").read_text()))
+    assert f"What? {answer}. 12 pairs, 2026-11-22" in text(report.index(tmp_path).read_text())
+
+
+def test_a_section_with_the_tag_fold_is_behind_its_heading(home, tmp_path):
+    (home / "notebooks" / "folds.ipynb").write_text('{"cells": []}')
+    tagged = {"metadata": {"tags": ["fold"]}}
+    cells = [("# Title", {}), ("## How", tagged), ("The way.", {}), ("## Next", {})]
+    cells = [nbformat.v4.new_markdown_cell(source, **more) for source, more in cells]
+    book = nbformat.v4.new_notebook(cells=cells)
+    source = home / "notebooks" / "folds.ipynb"
+    page = layout.page_of(book, "folds", source, {}, tmp_path, tmp_path)
+    folded = re.search('<details class="nf-more"><summary>(.*?)</summary>(.*?)</details>', page, re.S)
+    assert folded[1].strip() == '<h2 id="how">How</h2>'
+    assert "The way." in folded[2]
+    assert "Next" not in folded[2]
+    assert '<li><a href="#how">How</a></li>' in page
 
 
 def test_a_lead_holds_its_thread_counts_and_other_processors(home):

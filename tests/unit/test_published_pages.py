@@ -8,6 +8,7 @@ import pytest
 
 from conftest import DATA
 from noisefloor import paths
+from noisefloor.show import report
 
 MOST_WORDS, MOST_BYTES = 90, 1_000_000
 TITLE = re.compile("<h1>(.*?)</h1>", re.S)
@@ -36,6 +37,20 @@ def test_a_page_asks_a_question_and_answers_it_with_one_figure(page):
     after = text[BOX.search(text).end() :]
     between = after[: after.index('<figure class="nf-figure')]
     assert words(re.sub(r"<details.*?</details>", "", between, flags=re.S)) == []
+
+
+def test_the_index_has_one_answer_a_page_and_how_often_and_when_it_was_measured(tmp_path):
+    """Of a row: its question, an answer, the names in its picture, how often and when."""
+    text = report.index(tmp_path, PAGES).read_text()
+    rows = re.findall(r"<tr><td>(.*?)</tr>", text, re.S)
+    assert len(rows) == len(PAGES)
+    assert [row for row in rows if row.count("<p>") != 1 or len(words(row)) > 45] == []
+    assert [row for row in rows if "What to do" in row or " ms" in row or "p99" in row] == []
+    (binlog,) = (row for row in rows if "binary log" in row)
+    assert " 1 of 3 boots, 2026-" in " ".join(words(binlog))
+    assert binlog.count("<svg") == 2
+    both = r"CPU per transaction at 100 a second on AMD Zen 3 \(.*?\), \S+\s% on AMD Zen 1 \("
+    assert re.search(both, html.unescape(binlog))
 
 
 def test_every_page_has_a_key_of_five_facts():

@@ -359,7 +359,6 @@ def save(
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "brief": headlines if headline else _brief(rows, r),
-        "units": [] if headline else [words.change_in_units(row, r) for row in rows],
         "primary": leads[0] if leads else None,
         "leads": leads,
         "comparisons": records(verdicts),

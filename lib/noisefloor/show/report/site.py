@@ -7,7 +7,10 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data.results import SHORT
@@ -17,9 +20,9 @@ from noisefloor.show.report import words
 from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
 from noisefloor.show.report.pages import PARTS, placed
 from noisefloor.show.report.pieces import drawing
-from noisefloor.show.report.statement import parts
+from noisefloor.show.report.statement import headline_of, parts
 from noisefloor.stats.verdict import NOT_YET, SAME, differs
-from noisefloor.text import amounts, upper
+from noisefloor.text import amounts
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 _TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
@@ -74,27 +77,45 @@ def _x(value: float) -> float:
 
 
 def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """What the index tells of a page; of those in `_LAST`, which are about many comparisons, their
-    sentence alone."""
-    leads = [] if page.stem in _LAST else facts.get("leads", [])
-    answers = [*map(_answer, leads, _sentences(facts, "brief"))]
-    waiting = [upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
+    """What the index tells of a page: its question, its answer in a line, what is drawn of it, and how
+    often and when it was measured; of a short run the published answer, too."""
+    leads = _leads(facts)[:1]
+    boots = [f"{x['sittings']} of {x['asked']} boots" for x in leads if x["verdict"] == NOT_YET]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
+    often = boots or [leads and facts.get("measured")]
     return {
         "href": os.path.relpath(page, out),
         "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
-        "answers": answers or [{"sentence": facts.get("headline") or ""}],
-        "advice": facts.get("advice") or "",
-        "measured": [*waiting, leads and facts.get("measured"), str(facts.get("date") or "")[:10]],
-        "published": _sentences(facts_of(theirs)) if repeats else [],
+        "answer": words.sentences([_answer(facts)]),
+        "strips": [strip for lead in leads for strip in _strips(lead)],
+        "measured": [*often, str(facts.get("date") or "")[:10]],
+        "published": words.sentences([_answer(facts_of(theirs))]) if repeats else "",
         "theirs": os.path.relpath(theirs, out),
     }
 
 
-def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
-    """A lead of a page: its sentence, and what is drawn of it: on each processor one interval for the
-    thread counts that have one verdict, with the names of processors and thread counts that differ."""
+def _leads(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows that a page leads with; none of those in `_LAST`, which are about many comparisons."""
+    return [] if facts.get("study") in _LAST else facts.get("leads", [])
+
+
+def _answer(facts: Mapping[str, Any]) -> str:
+    """What a page says first, in one sentence without its full stop: how much the first cost of its
+    question changes on each processor, of several arms with the name of the first."""
+    leads, says = _leads(facts), (facts.get("brief") or [""])[0]
+    if leads and (question := leads[0].get("question")):
+        same, every = (question, leads[0]["workload"], leads[0]["metric"]), facts["comparisons"]
+        alike = [x for x in every if (x["question"], x["workload"], x["metric"]) == same]
+        does = leads[0]["arm"] if len({x["arm"] for x in alike if not x["control"]}) > 1 else "it"
+        r: Any = SimpleNamespace(verdicts=pd.DataFrame(alike, dtype=object), by_processor={})
+        says = headline_of(leads[0] | {"does": does}, r, brief=True)
+    return says.split(". ")[0].rstrip(".")
+
+
+def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
+    """What is drawn of a lead: on each processor one interval for the thread counts that have one
+    verdict, with the names of processors and thread counts that differ."""
     on: dict[str, list[dict[str, Any]]] = {}
     for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
         if row["change_pct"] is not None:
@@ -106,12 +127,13 @@ def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
         for part in each:
             named = names[name] * (len(on) > 1), part.at * (len(each) > 1)
             strips.append((drawing(part.row, _x), ", ".join(filter(None, named))))
-    return {"sentence": sentence, "strips": strips}
+    return strips
 
 
 # -- published -------------------------------------------------------------------------------------
 
 _FIRST = 6  # pages that the README tells of
+_SURPRISING = ("tablespace-encryption",)  # rows stay readable in three other places
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
@@ -145,28 +167,20 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
 
 
 def published_findings() -> str:
-    """The README's findings in Markdown: the first cost of each of the published pages that the index
-    begins with, a line a page. An archive's page, which leads with no comparison, says the first sentence
-    of its headline; those about comparisons of all kinds (`_LAST`) are left out."""
+    """The README's findings in Markdown: the answer of each of the published pages that the index begins
+    with, and the first clause of what to do, a line a page, what surprises (`_SURPRISING`) first. Pages
+    about comparisons of all kinds (`_LAST`) are left out."""
     pages = [(page, facts) for page, facts in _published_pages() if facts.get("headline")]
-    costs = [(page, facts) for page, facts in pages if page.stem not in _LAST]
-    return "".join(_finding(page, facts) for page, facts in costs[:_FIRST])
+    costs = [(page, facts) for page, facts in pages if page.stem not in _LAST][:_FIRST]
+    costs.sort(key=lambda one: one[0].stem not in _SURPRISING)
+    return "".join(_finding(page, facts) for page, facts in costs)
 
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
-    title, leads = facts["title"] or facts["study"], facts.get("leads")
-    first = _sentences(facts, "brief")[0] if leads else facts["headline"].split(". ")[0]
-    texts = words.sentences((first.rstrip("."), facts.get("advice") or ""))
-    waits = " *(provisional)*" * bool(leads and leads[0]["verdict"] == NOT_YET)
-    return f"- [{title}]({paths.relative(page)}) {texts}{waits}\n"
-
-
-def _sentences(facts: Mapping[str, Any], which: str = "headlines") -> list[str]:
-    """What the rows say that a page leads with, each with its change in units; which: `brief` without
-    how often they were measured."""
-    headlines = facts.get(which, [])
-    in_units = facts.get("units") or [""] * len(headlines)
-    return [f"{h} {u}{'.' * bool(u)}".strip() for h, u in zip(headlines, in_units, strict=True)]
+    title, do = facts["title"] or facts["study"], (facts.get("advice") or "").split("; ")[0]
+    waits = [" *(provisional)*" for x in _leads(facts)[:1] if x["verdict"] == NOT_YET]
+    texts = words.sentences((_answer(facts), do))
+    return f"- [{title}]({paths.relative(page)}) {texts}{''.join(waits)}\n"
 
 
 def _published_pages() -> list[tuple[Path, dict[str, Any]]]:

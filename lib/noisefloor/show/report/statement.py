@@ -35,16 +35,15 @@ def headline_of(
     with the worst and the best case of its page; after: the row of the sentence before, whose arm and
     load need not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
-    noun = words.offered_noun(row, r)
-    places = [(place, parts(rows, brief, noun)) for place, rows in words.placed(row, r)]
+    places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     every = [part for _, there in places for part in there]
+    again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     if len(every) == len(places) > 1 and all(part.open for part in every):
         both = tuple(x for part in every for x in part.rows)
-        places = [("each processor", [Part(both, brief, noun)])]
+        places = [("" if again else "each processor", [Part(both, brief)])]
     here = places[0][1]
-    again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     does = "it" if again else row.get("does")
-    before = parts(words.placed(after, r)[0][1], brief, noun) if again and after is not None else []
+    before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
     alike = len(before) == 1 and all([p.at for p in there] == [before[0].at] for _, there in places)
     clauses = [_on(place, there, here[0], does, alike) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
@@ -154,14 +153,14 @@ def _next_step(r: Results, lacking: bool) -> str:
 # -- rows with one verdict -------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row], brief: bool = False, noun: str = "") -> list["Part"]:
+def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
     """Rows of thread counts, those with one verdict together, those that name a direction first."""
     by_word: dict[str, list[Row]] = {}
     for row in rows:
         by_word.setdefault(words.word(row), []).append(row)
     order = [SAME, CANNOT_TELL, NOT_YET]
     return sorted(
-        (Part(tuple(same), brief, noun) for same in by_word.values()),
+        (Part(tuple(same), brief) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
     )
 
@@ -172,7 +171,6 @@ class Part:
 
     rows: tuple[Row, ...]
     brief: bool = False  # told without how many boots they lack
-    noun: str = ""  # what is offered at a rate: transactions
 
     @property
     def row(self) -> Row:
@@ -194,7 +192,7 @@ class Part:
         """`at 1, 4 and 16 threads`: their thread counts; `at 200 a second`."""
         first = self.rows[0]
         if rate := offered(first):
-            return f"at {rate:,.0f} {self.noun and f'{self.noun} '}a second"
+            return f"at {rate:,.0f} a second"
         each = [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
         if joint(first):
             each = first.get("over", [])

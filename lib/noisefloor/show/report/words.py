@@ -11,7 +11,7 @@ import pandas as pd
 
 from noisefloor import schedule
 from noisefloor.data import design, question
-from noisefloor.data.results import LATENCY, SHORT, baseline_in_units
+from noisefloor.data.results import SHORT, baseline_in_units
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
@@ -141,10 +141,9 @@ def limits(row: Row) -> str:
 
 
 def change_in_units(row: Row, r: "Results | None") -> str:
-    """`CPU per transaction: 3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the
-    baseline times the row's change; `Baseline p99: 135 ms on AMD Zen 3` while it is undecided whether the
-    change matters: a latency with its processor; "" for several processors or thread counts, and for
-    metrics that are given in percent alone."""
+    """`CPU: 3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
+    row's change; `Baseline: 135 ms` while it is undecided whether the change matters; "" for several
+    processors or thread counts, and for metrics that are given in percent alone."""
     behind, noun = campaigns_behind(row, r), TOLD["in_units"].get(row["metric"])
     alone = [len(rows) for _, rows in placed(row, r)] == [1] and has_value(row["threads"])
     if not behind or not alone or noun is None:
@@ -153,9 +152,8 @@ def change_in_units(row: Row, r: "Results | None") -> str:
     if math.isnan(middle):
         return ""
     unit = METRICS[row["metric"]].shown_unit
-    unit += f" on {generation(row['processor'])}" * (row["metric"] in LATENCY)
     if undecided(row):
-        return f"Baseline {noun}: {cell(middle)} {unit}"
+        return f"Baseline: {cell(middle)} {unit}"
     after = middle * amounts.as_written(row["change_pct"], row["metric"])
     return upper(f"{noun}: {cell(middle)} → {cell(after)} {unit}")
 
@@ -229,14 +227,6 @@ def _of_question(row: Row, campaign: Facts, r: "Results | None") -> Facts:
     ended = sorted(str(meta.get("finished") or "") for meta in every)
     more = {"first": ended[0], "finished": ended[-1], "hosts": [m.get("host") for m in every]}
     return behind[-1].meta | more
-
-
-def offered_noun(row: Row, r: "Results | None") -> str:
-    """What is offered at the rate of a row: `transactions`, `connections`; "" where it has none."""
-    behind = campaigns_behind(row, r) if offered(row) else []
-    return (
-        TOLD["offered"].get(behind[-1].study.workload(row["workload"]).tool, "") if behind else ""
-    )
 
 
 def minutes(campaign: "Results") -> float:
@@ -499,30 +489,27 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 machine boots, 38
-    minutes: ...`, and whether earlier boots scattered by more than its range."""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 machine boots: ...`, and
+    whether earlier boots scattered by more than its range."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == NOT_YET:
-        behind = campaigns_behind(row, r)
-        once = _clock(sum(map(minutes, behind))) if len(behind) == 1 else often
-        each = [(place, word(rows[0])) for place, rows in placed(row, r) if rows]
-        waits = " and ".join(f"{why} on {place}" for place, why in each)
-        if len({why for _, why in each}) == 1:
-            waits = word(row) + " on each processor" * (len(each) > 1)
-        how = ", ".join(filter(None, (waits, once)))
-        return sentences([f"{how}{place and f': {place}'}", _between_boots(row, behind)])
+        boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
+        alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
+        so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
+        waits = so_far + " each" * (len(boots) > len(alike)) if min(boots) < asked else word(row)
+        between = _between_boots(row, campaigns_behind(row, r))
+        return sentences([f"{waits}{place and f': {place}'}", between])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
 
 
 def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
-    """That other boots may lie outside the range of a row that was measured in turn, where earlier ones
-    scattered by more than half of it; else ""."""
+    """By how much earlier boots scattered, where that is more than half the range of a row that was measured
+    in turn; else ""."""
     study = behind[-1].study if behind and has_value(row["lo_pct"]) else None
     if study is None or schedule.at_once(study, work := study.workload(row["workload"])):
         return ""
     known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
     if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
         return ""
-    size = amounts.size(100 * math.expm1(known))
-    return f"other boots may lie outside: earlier ones scattered by {size}"
+    return f"earlier boots scattered by {amounts.size(100 * math.expm1(known))}"
