@@ -25,7 +25,9 @@ from analysis.estimates import (
 from noisefloor.model import Arm
 from noisefloor.show.plots.canvas import PAGE
 from noisefloor.show.plots.series import LIMITS
+from noisefloor.show.rows import is_control
 from noisefloor.stats.estimate import Estimate
+from noisefloor.text import amounts
 
 CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
 TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
@@ -212,6 +214,15 @@ def native(tidy: pd.DataFrame) -> pd.DataFrame:
                 {"threads": int(threads)} | figure("times", log_ratio(part, *arms), math.exp)
             )
     return pd.DataFrame(found)
+
+
+def client_answer(verdicts: pd.DataFrame, question: str) -> str:
+    """The most that the client's CPU of a connection may become by any arm of a question, in a sentence;
+    "" where it was not measured."""
+    metric = "client_cpu_per_connection"
+    rows = verdicts[verdicts["metric"].eq(metric) & verdicts["question"].eq(question)]
+    most = rows.loc[~is_control(rows), "hi_pct"].max()
+    return f"Client CPU: at most {amounts.change(most, metric, 'more')}." if most > 0 else ""
 
 
 def tunnels_answer(tidy: pd.DataFrame) -> str:

@@ -272,6 +272,16 @@ def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
     assert connections.tunnels_answer(one) == ""
 
 
+def test_the_most_that_the_client_s_cpu_may_become_is_that_of_any_arm():
+    cpu, ours = "client_cpu_per_connection", ("RSA", "P-256", "plain TCP again")
+    ends = zip(ours, (809.0, 883.1, 990.0), strict=True)
+    rows = [("w", cpu, arm, 700.0, 600.0, most, "not yet") for arm, most in ends]
+    rows.append(("w", "cpu_per_connection", "RSA", 700.0, 600.0, 2000.0, "not yet"))
+    said = connections.client_answer(verdicts(*rows), "headline")
+    assert said == "Client CPU: at most 9.8 times."
+    assert connections.client_answer(verdicts(*rows), "rate") == ""
+
+
 @pytest.mark.parametrize(
     ("ranged", "sittings", "said"),
     [

@@ -258,6 +258,15 @@ def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(table
     assert amounts.ascii_only(report.headline_of(r.verdicts.iloc[0], r)) == said
 
 
+def test_the_second_cost_does_not_say_again_that_it_is_of_each_processor():
+    rows = [("cpu_per_transaction", 4, "encrypted", 5.0, 1.0, "more")]
+    rows.append(("tps", 4, "encrypted", -1.0, 2.0, "not yet"))
+    r = Rows(*((on, verdicts(rows, asked=3)) for on in ("EPYC", "Xeon")))
+    first, second = (r.verdicts.loc[n] for n in (0, 1))
+    said = amounts.ascii_only(report.headline_of(second, r, brief=True, after=first))
+    assert said == "TPS unclear, between 1.0 % faster and 3.0 % slower."
+
+
 def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():
     table = at({1: -4.0, 4: -5.0, pd.NA: -4.5}, "slower")
     r = Rows(("EPYC", table))
@@ -382,12 +391,12 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
 @pytest.mark.parametrize(
     ("metric", "lo", "hi", "begins"),
     [
-        ("cpu_per_transaction", 2.0, 9.0, "switch it on where a rule asks for it"),
+        ("cpu_per_transaction", 2.0, 9.0, "switch it on where required"),
         ("cpu_per_transaction", -0.5, 0.9, "switch it on"),
         ("cpu_per_transaction", -9.0, -2.0, "switch it on"),
         (
             *("cpu_per_transaction", -2.0, 9.0),
-            "switch it on where a rule asks for it; plan up to 9.0 % more CPU",
+            "switch it on where required; plan up to 9.0 % more CPU",
         ),
         ("tps", -9.0, -2.0, "switch it on"),
     ],
@@ -406,6 +415,19 @@ def test_the_advice_is_that_of_what_was_measured(metric, lo, hi, begins):
 
 HOST = {"cpu": "AMD EPYC", "cores": 2, "memory_B": 24 * 2**30, "system": "Debian 12"}
 WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, "host": HOST}
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (1, "Provisional, 1 of 3 machine boots each: 2026-11-20, AMD EPYC"),
+        (2, "Provisional, 1 and 2 of 3 machine boots: 2026-11-20, AMD EPYC"),
+    ],
+)
+def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
+    tables = [at({4: 1.0}, "not yet", asked=3, sittings=n) for n in (1, there)]
+    r = Rows(*zip(("EPYC", "Xeon"), tables, strict=True))
+    assert words.measured(r.verdicts.iloc[0], WHERE, r).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +454,7 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
             {},
             "Encrypted against plain: TPS at 16 threads unclear, between 2.8 % faster and 1.2 %"
             " slower. …"
-            " Range of 2 boots, 12 pairs",
+            " Range of 2 boots",
         ),
     ],
     ids=["a reason once", "where and on what", "one pair", "a range"],

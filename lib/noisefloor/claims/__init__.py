@@ -43,10 +43,10 @@ def here(r: Results) -> pd.DataFrame:
 
 def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" if the source claims no such thing, or nothing was measured
-    at its load. Its number is compared with the range in which a repeat is expected, if that is known,
-    else with the interval; "no difference" agrees if our verdict names none. A claim that no campaign of
-    ours can test: why not.
+    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number is compared
+    with the range in which a repeat is expected, if that is known, else with the interval; "no
+    difference" agrees if our verdict names none. A claim that no campaign of ours can test, or whose load
+    was not measured: why not.
 
     label: of the claim; arm: where it is looked for, by default the first; claimed: in percent, where
     the source prints none."""
@@ -60,11 +60,9 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
-    says = f"{SOURCES[r.study.name]['short']} says: {source['said']}"
-    if source["not_comparable"]:
-        return f"{says}. Not comparable: {source['not_comparable']}."
-    if rows.empty:
-        return ""
+    says = f"{SOURCES[r.study.name]['short']}: {source['said']}"
+    if why := source["not_comparable"] or "not measured" * rows.empty:
+        return f"{says}. Not comparable: {why}."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limit = source["limit"]

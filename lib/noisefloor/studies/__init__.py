@@ -264,8 +264,8 @@ def asks(name: str, question: str = "", was: str = "", now: str = "") -> str:
 
 def advice(name: str, question: str, kind: str) -> str:
     """What a reader should do where the first cost of a page is worse, better, the same or open, with
-    {most} for the most that it may be; of a question with a page of its own, its own. "" where the
-    study's file does not say."""
+    {most} for the most that it may be; of a question with a page of its own, its own. The README has the
+    clause before the first semicolon. "" where the study's file does not say."""
     if name not in _FILES:
         return ""
     file = _read(name)
