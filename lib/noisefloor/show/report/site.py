@@ -97,7 +97,8 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
 
 def _leads(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The rows that a page leads with; none of those in `_LAST`, which are about many comparisons."""
-    return [] if facts.get("study") in _LAST else facts.get("leads", [])
+    leads: list[dict[str, Any]] = facts.get("leads", [])
+    return [] if facts.get("study") in _LAST else leads
 
 
 def _answer(facts: Mapping[str, Any]) -> str:
@@ -110,7 +111,7 @@ def _answer(facts: Mapping[str, Any]) -> str:
         does = leads[0]["arm"] if len({x["arm"] for x in alike if not x["control"]}) > 1 else "it"
         r: Any = SimpleNamespace(verdicts=pd.DataFrame(alike, dtype=object), by_processor={})
         says = headline_of(leads[0] | {"does": does}, r, brief=True)
-    return says.split(". ")[0].rstrip(".")
+    return str(says).split(". ")[0].rstrip(".")
 
 
 def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
