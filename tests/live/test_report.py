@@ -685,7 +685,8 @@ def test_a_section_with_the_tag_fold_is_behind_its_heading(home, tmp_path):
     book = nbformat.v4.new_notebook(cells=cells)
     source = home / "notebooks" / "folds.ipynb"
     page = layout.page_of(book, "folds", source, {}, tmp_path, tmp_path)
-    folded = re.search('<details class="nf-more"><summary>(.*?)</summary>(.*?)</details>', page, re.S)
+    parts = '<details class="nf-more"><summary>(.*?)</summary>(.*?)</details>'
+    folded = re.search(parts, page, re.S)
     assert folded[1].strip() == '<h2 id="how">How</h2>'
     assert "The way." in folded[2]
     assert "Next" not in folded[2]
