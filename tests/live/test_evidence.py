@@ -186,7 +186,7 @@ def test_the_logs_of_a_source_and_its_replica_are_read(tmp_path, head, state, wa
 
 def test_a_session_that_is_encrypted_is_not_off(monkeypatch):
     monkeypatch.setattr(evidence, "query_as", lambda *_: [{"Value": "TLS_AES_128_GCM_SHA256"}])
-    with pytest.raises(EvidenceError, match="the TLS should be off, but Ssl_cipher .* TLS_AES"):
+    with pytest.raises(EvidenceError, match=r"the TLS should be off, but Ssl_cipher .* TLS_AES"):
         evidence.collect(SimpleNamespace(password=""), {"TLS": "off"})
 
 

@@ -667,7 +667,9 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
     assert amd == "slower | agrees | at all 56: 1.2 to 2.9 times slower"
     (broken,) = (a for a in told.values() if " | disagrees | " in a)
-    assert broken.startswith("+5.0 to +14.0 % | disagrees | not at 1 of 3 (48 vCPU with 64 threads -3.4 %)")
+    assert broken.startswith(
+        "+5.0 to +14.0 % | disagrees | not at 1 of 3 (48 vCPU with 64 threads -3.4 %)"
+    )
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
     said, graviton = analysis.arms_in_words(r)

@@ -535,7 +535,8 @@ def test_thread_counts_of_one_word_stand_together_and_those_that_cannot_tell_las
     assert why.startswith("+20.0 % (+18.2 to +21.8 %) at 16 and 64 threads; +2.7 % (at most ")
     assert why.endswith(" at 1 and 4 threads; 4 runs of each, 95 % for all intervals together.")
     assert re.fullmatch(
-        r"To settle it: up to [\d,]+ runs of each in all \(\d+ min\), if they scatter alike.", settles
+        r"To settle it: up to [\d,]+ runs of each in all \(\d+ min\), if they scatter alike.",
+        settles,
     )
 
 

@@ -41,13 +41,21 @@ _STORED = {
 }
 
 
-# Arrow imports pandas for its first array, whatever it is made of: that takes as long as reading 500
-# files. No option of Arrow's prevents it, and a lazy module would be loaded at once, because Arrow asks
-# it for its version. So there is none for a moment; what needs a data frame imports it later.
-if "pandas" not in sys.modules:
-    sys.modules["pandas"] = None  # type: ignore[assignment]
-    pa.array([0])
-    del sys.modules["pandas"]
+class _NoPandas:
+    """Finds no pandas, which Arrow imports for its first array, whatever it is made of: that takes as
+    long as reading 500 files. No option of Arrow's prevents it, a lazy module would be loaded at once,
+    because Arrow asks it for its version, and None in its place breaks Arrow. What needs a data frame
+    imports it later."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+sys.meta_path.insert(0, _NoPandas)
+pa.array([0])
+sys.meta_path.remove(_NoPandas)
 
 
 def manifest(folder: Path) -> dict[str, Any]:

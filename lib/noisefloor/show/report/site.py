@@ -83,7 +83,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     boots = [f"{x['sittings']} of {x['asked']} boots" for x in leads if x["verdict"] == NOT_YET]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
-    often = boots or [leads and facts.get("measured")]
+    often = boots or [str(facts.get("measured") or "")] * len(leads)
     return {
         "href": os.path.relpath(page, out),
         "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
