@@ -11,13 +11,14 @@ import pandas as pd
 from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.rows import PROCESSOR, at_a_rate, headlines, main_workload
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, QUANTILES
 from noisefloor.stats.row import percent
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _OF_WINDOWS = (
-    *("reached_rate", "queue_length", "clients_busy", "mean_latency", "p50", "p95", "p99", "p999"),
+    *("reached_rate", "queue_length", "clients_busy", "mean_latency"),
+    *sorted(QUANTILES, key=lambda name: QUANTILES[name]),
     *("log_syncs", "binlog_bytes_per_transaction", "written_bytes_per_transaction"),
 )
 Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log scale

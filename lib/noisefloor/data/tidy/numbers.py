@@ -31,7 +31,7 @@ from noisefloor.parse.base import Result
 
 BEYOND, A_CLIENT = rates.BEYOND, 30
 _DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
-DRAWN = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)  # quantiles of the latency figure
+DRAWN = tuple(sorted({0.75, 0.9, *model.QUANTILES.values()}))  # of the latency figure
 _AT_TIMES = ("user_sys", "user_cpu", "sys_cpu", "peak_memory")  # too small in some runs
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
