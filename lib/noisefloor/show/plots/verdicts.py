@@ -199,8 +199,7 @@ def _against_threads(
 
 def _words(row: Any, short: bool, sized: bool = False) -> str:
     """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
-    boots = f"{row.sittings:.0f} boots"  # that it is their range shows the thin bar
-    word = boots if canvas.is_range(row) else canvas.verdict_label(row)
+    word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
     word = textwrap.fill(word, 7, break_long_words=False) if short else word
     return f"{word}\n{canvas.size(row)}" if sized or not short else word
 
