@@ -85,7 +85,7 @@ def contrary(archive: Archive) -> str:
     ]
     others = len(places) - 1
     more = f" and at {others} other place{'s' * (others > 1)}" if others > 0 else ""
-    where = f"But while TPS gains, {METRICS['p95'].in_line} gets worse"
+    where = f"But {METRICS['p95'].in_line} gets worse in places"
     return f"{where}: {places[0]}{more}." if places else ""
 
 
@@ -131,9 +131,10 @@ def claims(archive: Archive) -> pd.DataFrame:
 
 
 def agreed(judged: pd.DataFrame) -> str:
-    """How many claims have which word: `The authors' conclusions: 7 agree, 1 disagrees.`; "" without
-    any."""
+    """How many claims have which word: `The authors' conclusions: 7 agree with ours, 1 disagrees.`;
+    "" without any."""
     counts = agree.in_numbers(judged["their claim"])
+    counts = re.sub("(?<!dis)agrees?", r"\g<0> with ours", counts)
     return f"The authors' conclusions: {counts}." if counts else ""
 
 

@@ -16,8 +16,9 @@ from noisefloor.show.report import statement, words
 from noisefloor.show.report.pieces import html_table
 from noisefloor.show.rows import threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
-from noisefloor.text import amounts, answers
+from noisefloor.text import amounts, answers, upper
 
+WORDS = ("worse", "better")  # what a page tells first
 ADVICE = "repeat both runs on restarted servers before you act"
 
 
@@ -33,14 +34,10 @@ def _counted(verdicts: pd.DataFrame) -> list[str]:
         raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
     kinds = verdicts["verdict"].map(kind)
     counts, sources = Counter(kinds), verdicts["study"].nunique()
-    undecided = f"{counts[CANNOT_TELL]} cannot tell, {counts[SAME]} same"
+    each = ", ".join(f"{counts[k]} {k}" for k in (*WORDS, SAME, CANNOT_TELL) if counts[k])
     return [
-        f"{len(verdicts)} comparisons from {sources} sources: {undecided}.",
-        *(
-            f"{counts[k]} {k}: up to {_largest(verdicts[kinds.eq(k)])}."
-            for k in ("worse", "better")
-            if counts[k]
-        ),
+        f"{len(verdicts)} comparisons from {sources} sources: {each}.",
+        *(f"{upper(k)}: up to {_largest(verdicts[kinds.eq(k)])}." for k in WORDS if counts[k]),
     ]
 
 

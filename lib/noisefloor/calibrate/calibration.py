@@ -21,6 +21,10 @@ INSTRUMENTS = {
     "restart": "restarts", "thread pool": "thread pools",
     "at a rate": "at a rate",
 }  # fmt: skip
+WHERE = {
+    "quiet": "On quiet servers", "noisy": "On noisy servers",
+    "starts differ": "Where server starts differ",
+}  # fmt: skip
 NO_TRUST = "Do not trust one machine boot for {}."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
@@ -89,11 +93,12 @@ class Calibration:
         """How often it reports a difference where there is none, what it misses, whether a repeat falls
         into the promised range, and where it must not be trusted."""
         false, missed = self.cells["different_pct"], self._missed.max()
+        worst = self.power.set_index("scatter").query("truth_pct == 2")["named"].idxmin()
         return (
             f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
             f"campaigns, at worst {math.ceil(false.max())}.",
-            f"On noisy servers it misses a real 2 % difference in {missed[2]:.0f} of 100 campaigns, "
-            f"one of 4 % in {missed[4]:.0f}.",
+            f"{WHERE[worst]} it misses a real 2 % difference in {missed[2]:.0f} of 100 "
+            f"campaigns, a 4 % one in {missed[4]:.0f}.",
             *self._repeated(),
         )
 

@@ -1,9 +1,11 @@
 """Sizes in words, cells for spreadsheets, and refusals in one sentence."""
 
+import re
+
 
 def upper(text: str) -> str:
-    """The text with a capital letter first."""
-    return f"{text[:1].upper()}{text[1:]}"
+    """The text with a capital letter first, but for a name such as aes-128-cbc."""
+    return text if re.match(r"[a-z]+-\d", text) else f"{text[:1].upper()}{text[1:]}"
 
 
 class Refusal(Exception):

@@ -217,7 +217,9 @@ def render_all(
     if len(ready) == 1:  # what kills it harms no other
         done(_timed(render, *ready.pop(), pages, timeout))
     with pool(workers=workers, apart=True) as executor:
-        waiting = {executor.submit(_timed, render, *job, pages, timeout): job[0] for job in reversed(ready)}
+        waiting = {
+            executor.submit(_timed, render, *job, pages, timeout): job[0] for job in reversed(ready)
+        }
         for task in as_completed(waiting):
             died = ReportError(f"{waiting[task]} stopped: its process was killed or died")
             done((waiting[task], died, 0.0) if task.exception() else task.result())

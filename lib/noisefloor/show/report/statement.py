@@ -70,8 +70,8 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
 
 def extremes(row: Row, r: Results) -> tuple[float, str]:
     """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
-    and the best case as the end of the row's sentence): an end beyond the row's, `at most +3.1 % at 150 a
-    second`, a change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
+    and the best case as the end of the row's sentence): an end beyond the row's, `at 150 a second up
+    to +3.1 %`, a change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
     placed = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
@@ -84,7 +84,7 @@ def extremes(row: Row, r: Results) -> tuple[float, str]:
         if sign * (each[worse] - most) > 0:
             end, most = amounts.change(most, metric), each[worse]
             if amounts.change(most, metric) != end:
-                clauses.append(f"at most {amounts.change(most, metric)}{_beside(each, row)}")
+                clauses.append(f"{_beside(each, row)} up to {amounts.change(most, metric)}".strip())
     for each in cases[:1]:
         if sign * (whole[better] - each[worse]) > 0:
             clauses.append(f"best {words.change(each)}{_beside(each, row)}")
