@@ -187,7 +187,11 @@ PROFILES = {
     )
 }
 
-SAME, CANNOT_TELL, NOT_YET = "same", "cannot tell", "not yet"  # the last: sittings are lacking
+SAME, CANNOT_TELL, PROVISIONAL = (
+    "same",
+    "cannot tell",
+    "provisional",
+)  # the last: sittings are lacking
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
 

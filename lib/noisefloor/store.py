@@ -291,7 +291,10 @@ def history(
                 raise StoreError(f"{why}; there are: {there}", 2)
     order = kept.groupby(_COMPARISON, sort=False, dropna=False).ngroup()
     kept = kept.loc[order.sort_values(kind="stable").index]
-    kept = alarm.checked(kept.reset_index(drop=True), _instrument)
+    kept = alarm.checked(
+        kept.reset_index(drop=True),
+        lambda row: design.instrument(_study_of(row), row["workload"]),
+    )
     return kept.drop(columns=["created", "position", "facts", "present", "newest"])
 
 
@@ -359,10 +362,6 @@ def _study_of(row: Row) -> model.Study:
             f"what is stored of {row['campaign']} cannot be read ({e}): store it again with"
             f" `noisefloor store {row['campaign']}`; nothing was checked"
         ) from None
-
-
-def _instrument(row: Mapping[Any, Any]) -> str:
-    return design.instrument(_study_of(row), row["workload"])
 
 
 def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:

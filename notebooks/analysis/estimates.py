@@ -16,7 +16,7 @@ from noisefloor import model
 from noisefloor.show.plots import canvas
 from noisefloor.show.report import words
 from noisefloor.stats.estimate import Estimate, paired
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, kind
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, kind
 from noisefloor.text import amounts
 
 NOTHING = Estimate(math.nan, ((math.inf, 1),))
@@ -150,7 +150,7 @@ def in_words(rows: pd.DataFrame) -> str:
     ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: turn(kind(row.verdict)))
     for row in ordered:
         start = f"{row.verdict} with"
-        if row.verdict == NOT_YET:
+        if row.verdict == PROVISIONAL:
             start = f"{words.word(row._asdict())}:"
         said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
     return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())

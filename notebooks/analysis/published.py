@@ -19,7 +19,7 @@ from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts, answers, upper
 
 WORDS = ("worse", "better")  # what a page tells first
-ADVICE = "repeat both runs on restarted servers before you act"
+ADVICE = "repeat both on restarted servers before acting"
 
 
 def headline(verdicts: pd.DataFrame) -> str:

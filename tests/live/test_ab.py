@@ -179,7 +179,7 @@ def test_from_question_to_page_with_a_script_of_ones_own(home):
     assert len(answer) <= MOST_LINES
     assert answer[-1] == f"All comparisons ({len(rows)}): reports/ab-sync-binlog.html"
     assert {r["arm"] for r in rows} == {"sync_binlog=0"}  # no A/A control in smoke
-    assert "not yet" not in {r["verdict"] for r in rows}  # it stands for itself
+    assert "provisional" not in {r["verdict"] for r in rows}  # it stands for itself
     (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
     meta = tidy.meta(folder)
     assert meta["workloads"][0]["digest"] == tidy.sha256(home / "mine.lua")

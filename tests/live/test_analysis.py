@@ -275,8 +275,8 @@ def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
 def test_the_most_that_the_client_s_cpu_may_become_is_that_of_any_arm():
     cpu, ours = "client_cpu_per_connection", ("RSA", "P-256", "plain TCP again")
     ends = zip(ours, (809.0, 883.1, 990.0), strict=True)
-    rows = [("w", cpu, arm, 700.0, 600.0, most, "not yet") for arm, most in ends]
-    rows.append(("w", "cpu_per_connection", "RSA", 700.0, 600.0, 2000.0, "not yet"))
+    rows = [("w", cpu, arm, 700.0, 600.0, most, "provisional") for arm, most in ends]
+    rows.append(("w", "cpu_per_connection", "RSA", 700.0, 600.0, 2000.0, "provisional"))
     said = connections.client_answer(verdicts(*rows), "headline")
     assert said == "Client CPU: at most 9.8 times."
     assert connections.client_answer(verdicts(*rows), "rate") == ""
@@ -290,7 +290,7 @@ def test_the_most_that_the_client_s_cpu_may_become_is_that_of_any_arm():
     ],
 )
 def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, sittings, said):
-    row = "backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"
+    row = "backup", "wall", "aes", 9.0, 8.0, 10.0, "provisional"
     rows = verdicts(row, ranged=ranged, sittings=sittings, asked=3)
     found = backups.backup_answer(rows)
     assert found.replace("\u202f", " ") == f"Backup time: {said}."

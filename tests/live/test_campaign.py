@@ -159,7 +159,7 @@ def orders(recorded, knows: bool, pairs: int = 600) -> tuple[np.ndarray, np.ndar
         host.after_arm = s.arm is cell.arm
         made.append((s.facts["position"], s.facts["gate"]["waited_s"], s.arm is cell.arm))
 
-    c.run, c.save = run, lambda: None
+    c.make_run, c.save = run, lambda: None
     for c.block in range(pairs):
         host.busy |= knows and schedule.order(c.seed, c.block, cell, 0) and c.block % 3 == 0
         c.pair(None, cell)

@@ -545,7 +545,7 @@ EXPECTED = "+6.5 % (a repeat: +4.0 to +9.0 %)"
             f"{HOLDS} {EXPECTED} on A; +5.0 % (+3.0 to +7.0 %) on B.",
         ),
         (
-            [(5.5, 7.5, "slower", {}), (1.0, 7.0, "not yet", EARLY)],
+            [(5.5, 7.5, "slower", {}), (1.0, 7.0, "provisional", EARLY)],
             f"{BREAKS} +6.5 % (+5.5 to +7.5 %) on A. {SO_FAR} +4.0 % (+1.0 to +7.0 %) on B.",
         ),
     ],

@@ -516,7 +516,7 @@ def test_an_archive_has_a_row_for_each_run_that_can_be_compared(tree, out):
     assert len(runs) == runs["run"].nunique() == 20
     assert runs["arm"].value_counts().to_dict() == {"mysql": 10, "percona-server": 10}
     assert set(runs["workload"]) == {w.name for w in opened.study.workloads}
-    (text,) = archives.raw(opened, runs["run"].iloc[0]).values()
+    (text,) = archives.texts_of(opened, runs["run"].iloc[0]).values()
     assert "sysbench" in text
 
 

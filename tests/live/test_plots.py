@@ -153,11 +153,11 @@ def test_the_band_is_the_margin_of_the_rows():
     ],
 )
 def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
-    table = verdicts([("tps", 4, "encrypted", -4.0, 1.0, "not yet")], **known)
+    table = verdicts([("tps", 4, "encrypted", -4.0, 1.0, "provisional")], **known)
     for draw in (plots.threads_figure, plots.dots):
         words = " ".join(texts(draw(table, narrow=narrow))).replace("\n", " ")
         assert said in words
-        assert "not yet" not in words
+        assert ("provisional" in words) == (said == "provisional")
     assert said in plots.alt(table)
 
 
@@ -245,7 +245,7 @@ def whole(change, *, processor="A", sittings=3, ahead=4.0, **more):
 @pytest.mark.parametrize("narrow", [False, True])
 def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
     each = pd.concat([sat(-3.0, -4.0, -3.5), sat(-7.0, processor="B", steal_pct=math.nan)])
-    both = pd.concat([whole(-3.5), whole(-7.0, processor="B", sittings=1, verdict="not yet")])
+    both = pd.concat([whole(-3.5), whole(-7.0, processor="B", sittings=1, verdict="provisional")])
     shown = texts(figure := plots.sittings_figure(each, both, narrow=narrow))
     row = "2026-11-20, MySQL 9.7.4"
     assert {"A", "B", f"{row}, steal 3.1 %", row} <= set(shown)
@@ -268,7 +268,7 @@ def test_campaigns_of_one_day_are_told_by_the_hour():
 
 
 def test_a_range_of_sittings_is_no_interval():
-    both = whole(-3.5, sittings=2, verdict="not yet", ranged=True)
+    both = whole(-3.5, sittings=2, verdict="provisional", ranged=True)
     for figure in (drawn := plots.sittings_figure(sat(-3.0, -4.0), both), drawn.narrow()):
         words = " ".join(texts(figure))
         assert "range of 2 boots" in words

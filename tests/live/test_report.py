@@ -147,7 +147,7 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 
 def test_a_caption_says_which_rows_have_no_word_yet():
-    rows = [("tps", t, "encrypted", -1.0, 2.0, "not yet") for t in (1, 2, 4)]
+    rows = [("tps", t, "encrypted", -1.0, 2.0, "provisional") for t in (1, 2, 4)]
     table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 machine boots", "ended early"])
     said = "Transactions per second. Provisional, 1 of 3 machine boots: 1, 2, 4 threads."
     assert report.finding(table) == said
@@ -219,23 +219,23 @@ def at(changes, word="cannot tell", metric="tps", **more):
             " threads (-1.5 to +2.5 %).",
         ),
         (
-            [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", asked=3))],
+            [("EPYC", at({1: -3.0, 4: 2.0}, "provisional", asked=3))],
             "Encrypted against plain: TPS at 1 and 4 threads unclear, between 4.0 % faster and"
             " 5.0 % slower"
             " (provisional, 1 of 3 machine boots).",
         ),
         (
             [
-                ("EPYC", at({4: -1.0}, "not yet", asked=3)),
-                ("Xeon", at({4: 5.0}, "not yet", asked=3).assign(lo_pct=-9.0)),
+                ("EPYC", at({4: -1.0}, "provisional", asked=3)),
+                ("Xeon", at({4: 5.0}, "provisional", asked=3).assign(lo_pct=-9.0)),
             ],
             "Encrypted against plain: TPS at 4 threads on each processor unclear, between"
             " 7.0 % faster and 9.0 % slower (provisional, 1 of 3 machine boots).",
         ),
         (
             [
-                ("EPYC", at({4: -1.0}, "not yet", asked=3, margin_pct=3.0)),
-                ("Xeon", at({4: 1.0}, "not yet", asked=3, margin_pct=3.0)),
+                ("EPYC", at({4: -1.0}, "provisional", asked=3, margin_pct=3.0)),
+                ("Xeon", at({4: 1.0}, "provisional", asked=3, margin_pct=3.0)),
             ],
             "Encrypted against plain: no difference that matters so far in TPS at 4 threads on each"
             " processor, between 3.0 % faster and 3.0 % slower (provisional, 1 of 3 machine boots).",
@@ -248,7 +248,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
         "two processors",
         "times",
         "words apart",
-        "not yet",
+        "provisional",
         "not yet on two",
         "inside the margin on both",
     ],
@@ -260,7 +260,7 @@ def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(table
 
 def test_the_second_cost_does_not_say_again_that_it_is_of_each_processor():
     rows = [("cpu_per_transaction", 4, "encrypted", 5.0, 1.0, "more")]
-    rows.append(("tps", 4, "encrypted", -1.0, 2.0, "not yet"))
+    rows.append(("tps", 4, "encrypted", -1.0, 2.0, "provisional"))
     r = Rows(*((on, verdicts(rows, asked=3)) for on in ("EPYC", "Xeon")))
     first, second = (r.verdicts.loc[n] for n in (0, 1))
     said = amounts.ascii_only(report.headline_of(second, r, brief=True, after=first))
@@ -280,7 +280,7 @@ def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():
 def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured():
     rows = [
         ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
-        ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "provisional"),
         ("tps", 16, "encrypted", 1.0, 3.0, "cannot tell"),
     ]
     table = verdicts(rows, next_lo_pct=-2.0, next_hi_pct=4.0)
@@ -333,9 +333,7 @@ def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
     assert said.endswith(f"at 4 threads (4.0 to 6.0 %), {cases}.")
     assert cases not in amounts.ascii_only(statement.headline_of(lead, r, brief=True, after=lead))
     vars(r)["verdicts"] = r.verdicts.loc[[0, 1, 4]]
-    assert (
-        amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 8 threads (near) up to +6.5 %"
-    )
+    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 8 threads (near) up to +6.5 %"
     vars(r)["verdicts"] = r.verdicts.loc[[0, 4]]
     assert statement.extremes(lead, r) == (6.0, "")
 
@@ -425,7 +423,7 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
     ],
 )
 def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
-    tables = [at({4: 1.0}, "not yet", asked=3, sittings=n) for n in (1, there)]
+    tables = [at({4: 1.0}, "provisional", asked=3, sittings=n) for n in (1, there)]
     r = Rows(*zip(("EPYC", "Xeon"), tables, strict=True))
     assert words.measured(r.verdicts.iloc[0], WHERE, r).startswith(said)
 
@@ -448,7 +446,7 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
         ),
         (row(n_arm=1).to_frame().T, {}, "Measured 1 pair"),
         (
-            row(verdict="not yet", ranged=True, sittings=2, warnings=["range of 2 boots: why"])
+            row(verdict="provisional", ranged=True, sittings=2, warnings=["range of 2 boots: why"])
             .to_frame()
             .T,
             {},
@@ -484,12 +482,12 @@ def test_the_table_says_what_is_known_where_and_how_often():
     assert "Threads Verdict Change Interval Boots Next" in said
     assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
     assert "Between 2.0 % faster and 11.0 % slower; a campaign 3.3 times as long" in said
-    waiting = table.assign(verdict="not yet", asked=3, processor="EPYC 25/1/1")
+    waiting = table.assign(verdict="provisional", asked=3, processor="EPYC 25/1/1")
     other = table.assign(processor="Xeon, model not recorded")
     both = pd.concat([waiting, other], ignore_index=True)
     said = text(report.verdict_table(both))
     assert "Processor Threads Verdict" in said
-    first = "EPYC 1 ○ not yet -9.0 % -11.0 to -7.0 % 1 of 3 -12.0 to -6.0 %"
+    first = "EPYC 1 ○ provisional -9.0 % -11.0 to -7.0 % 1 of 3 -12.0 to -6.0 %"
     assert f"{first} Xeon 1 ✗ slower" in said  # the same comparison below it
     bare = table.drop(columns=["sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"])
     said = text(report.verdict_table(bare))  # of an archive
@@ -630,7 +628,7 @@ def page_of(folder, facts):
 def test_the_tables_tell_both_costs_and_the_index_the_first(home, tmp_path):
     rows = [
         ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
-        ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "provisional"),
     ]
     table = verdicts(rows)
     table.at[1, "asked"] = 3
@@ -842,7 +840,7 @@ def test_pages_begin_with_the_largest_difference_that_is_decided():
             ("small", 60.0, "more"),
         )
     ]
-    lead = {"verdict": "not yet", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be none
+    lead = {"verdict": "provisional", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be none
     found += [(n, {"leads": [lead | {"lo_pct": lo}]}) for n, lo in (("open", -1.0), ("sure", 6.0))]
     turn = [study for study, _ in sorted(found, key=lambda one: site._turn(*one))]
     assert turn == ["large", "small", "sure", "unknown", "open", "archive-2026", "calibration"]

@@ -73,7 +73,7 @@ def test_a_start_is_in_every_pair_of_its_block_and_shared_by_thread_counts_where
 @pytest.mark.parametrize("restarts", [False, True])
 def test_files_have_the_words_that_compare_gives(restarts, count):
     start, words = scatter.start_scatter("tps", local=False), set()
-    asked = {"restarts": restarts, "baseline": "a", "metric": "tps", "own": False}
+    asked = {"restarts": restarts, "baseline": "a", "metric": "tps", "local": False}
     kinds = itertools.product((0.002, 0.01), [-0.06, 0, 0.03, 0.1] * 10)
     for seed, (cv, effect) in enumerate(kinds):
         given = {"runs": count, "cv": cv, "effect": effect, "restarts": restarts}

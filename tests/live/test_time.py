@@ -115,7 +115,7 @@ def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(ho
     assert 0.009 < judged["value"].median() < 0.1
     r = results.load(campaign())
     assert r.verdicts["asked"].eq(1).all()
-    assert "not yet" not in set(r.verdicts["verdict"])
+    assert "provisional" not in set(r.verdicts["verdict"])
 
 
 def judged(metric, change, lo, hi, verdict):

@@ -172,17 +172,19 @@ def test_the_next_percentile_is_expected_no_closer_than_half_a_bucket(known):
 
 def test_a_question_has_no_word_before_its_sittings_are_there(known):
     known(0.002)
-    for n, word in ((1, "not yet"), (2, "not yet"), (3, "faster")):
+    for n, word in ((1, "provisional"), (2, "provisional"), (3, "faster")):
         (row,) = together(*[table(0.05 + 0.001 * i) for i in range(n)], asked=3).to_dict("records")
         assert row["verdict"] == word
-        assert (f"provisional, {n} of 3 machine boots" in row["warnings"]) == (word == "not yet")
+        assert (f"provisional, {n} of 3 machine boots" in row["warnings"]) == (
+            word == "provisional"
+        )
         assert not math.isnan(row["lo_pct"])
 
 
 def test_without_a_pooled_scatter_several_sittings_are_a_range_and_no_word(known):
     (row,) = together(table(0.05), table(0.09)).to_dict("records")
     assert row["ranged"]
-    assert row["verdict"] == "not yet"
+    assert row["verdict"] == "provisional"
     assert row["lo_pct"] == pytest.approx(100 * math.expm1(0.04))
     assert row["hi_pct"] == pytest.approx(100 * math.expm1(0.10))
     assert row["change_pct"] == pytest.approx(100 * math.expm1(0.07))

@@ -11,7 +11,7 @@ from noisefloor import schedule, studies
 from noisefloor.data import question, tidy
 from noisefloor.data.tidy import rates
 from noisefloor.parse import RESOLUTION
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 
 SECONDS, RATE, CLIENTS = 8, 500, 64
 
@@ -171,7 +171,7 @@ def test_a_sitting_that_saturated_says_nothing_beside_another(ab):
     asked = replace(ab, sittings=2)
     both = [("one", judged(ab)), ("two", judged(ab, full=3, seed=9))]
     row = question.combined(both, asked, "a CPU").iloc[0]
-    assert (row["sittings"], row["verdict"]) == (1, NOT_YET)
+    assert (row["sittings"], row["verdict"]) == (1, PROVISIONAL)
 
 
 def test_comparisons_at_all_rates_hold_95_percent_together():

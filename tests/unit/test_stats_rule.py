@@ -107,7 +107,7 @@ def test_every_metric_has_words_and_a_margin():
 
 def test_what_is_not_known_has_no_word():
     assert verdict.word(math.nan, math.nan, M) == "cannot tell"
-    assert verdict.kind("not yet") == "not yet"
+    assert verdict.kind("provisional") == "provisional"
     assert verdict.kind("slower") == "worse"
     assert verdict.kind("less") == "better"
 

@@ -21,10 +21,6 @@ INSTRUMENTS = {
     "restart": "restarts", "thread pool": "thread pools",
     "at a rate": "at a rate",
 }  # fmt: skip
-WHERE = {
-    "quiet": "On quiet servers", "noisy": "On noisy servers",
-    "starts differ": "Where server starts differ",
-}  # fmt: skip
 NO_TRUST = "Do not trust one machine boot for {}."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
@@ -97,7 +93,7 @@ class Calibration:
         return (
             f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
             f"campaigns, at worst {math.ceil(false.max())}.",
-            f"{WHERE[worst]} it misses a real 2 % difference in {missed[2]:.0f} of 100 "
+            f"In the worst case ({worst}) it misses a real 2 % difference in {missed[2]:.0f} of 100 "
             f"campaigns, a 4 % one in {missed[4]:.0f}.",
             *self._repeated(),
         )

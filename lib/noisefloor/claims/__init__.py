@@ -29,7 +29,7 @@ from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import is_control, is_joint, threads_label
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, differs
 from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
@@ -127,7 +127,7 @@ def _agrees(row: Row, theirs: agree.Range) -> str:
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
     word = agree.agreement(theirs, ours)
-    if row["verdict"] == NOT_YET:
+    if row["verdict"] == PROVISIONAL:
         return f"{word.capitalize()} so far: here"
     if theirs == (0, 0):  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES

@@ -139,10 +139,10 @@ def _row(
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
     if n < asked:
-        out["verdict"] = verdict.NOT_YET
+        out["verdict"] = verdict.PROVISIONAL
         warnings.insert(0, Reason(Why.SO_FAR, sittings=n, asked=asked))
     elif out["ranged"]:
-        out["verdict"] = verdict.NOT_YET
+        out["verdict"] = verdict.PROVISIONAL
         warnings.insert(0, Reason(Why.RANGE, sittings=n))
     out["worse"] = verdict.worse(out["verdict"], metric)
     if out["verdict"] != verdict.CANNOT_TELL:

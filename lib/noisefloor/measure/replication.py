@@ -72,10 +72,6 @@ class ReplicationFixtures(tools.Fixtures):
         prebuilt.take(made, [*content, made.engine.command, self.study.profile.rows], make)
         return made
 
-    def _source(self, arm: Arm) -> Server:
-        """A running source of `arm`, from a copy of its backlog."""
-        return self.backlogs[arm.name].copy(self.pool.new("source"))
-
     def _fresh(self, run: Slice) -> Server:
         """The replica of a run's block; a new one where it has caught up already."""
         if run.server.pid in self.used:
@@ -94,7 +90,7 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
     with ExitStack() as ends:
         sources = []
         for run in runs:
-            source = run.fixtures._source(run.arm)
+            source = run.fixtures.backlogs[run.arm.name].copy(run.fixtures.pool.new("source"))
             ends.callback(source.remove)
             source.start()
             source.only(run.variables)

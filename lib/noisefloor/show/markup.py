@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
 # the signs of what `kind` tells of a verdict: none points up or down, as the change beside it may
-GLYPHS = {"worse": "✗", "better": "✓", "same": "=", "cannot tell": "?", "not yet": "○"}
+GLYPHS = {"worse": "✗", "better": "✓", "same": "=", "cannot tell": "?", "provisional": "○"}
 _MOST = 1_000  # characters of a piece, where only its plain text can be shown
 PACKED = 40_000  # bytes of data above which a page carries them compressed
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")

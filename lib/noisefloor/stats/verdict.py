@@ -1,6 +1,6 @@
 """The word of an interval, and whether it is a change for the worse. Plain Python."""
 
-from noisefloor.model import CANNOT_TELL, METRICS, NOT_YET, SAME
+from noisefloor.model import CANNOT_TELL, METRICS, PROVISIONAL, SAME
 from noisefloor.model import metric as metric_of
 
 _WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
@@ -19,7 +19,7 @@ def word(lo: float, hi: float, margin: float, metric: str = "") -> str:
 
 def differs(verdict: str) -> bool:
     """Whether a word names a difference."""
-    return verdict not in (SAME, CANNOT_TELL, NOT_YET, "")
+    return verdict not in (SAME, CANNOT_TELL, PROVISIONAL, "")
 
 
 def worse(verdict: str, metric: str) -> bool:
@@ -29,7 +29,7 @@ def worse(verdict: str, metric: str) -> bool:
 
 
 def kind(verdict: str) -> str:
-    """What `--fail-on` calls a verdict: worse, better, same, cannot tell or not yet."""
+    """What `--fail-on` calls a verdict: worse, better, same, cannot tell or provisional."""
     if not differs(verdict):
         return verdict
     return "worse" if verdict in _WORSE else "better"

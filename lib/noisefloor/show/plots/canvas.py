@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from noisefloor.model import CONTROL_SUFFIX, Arm
 from noisefloor.show.markup import TEMPLATE
 from noisefloor.show.rows import ENDS
-from noisefloor.stats.verdict import NOT_YET
+from noisefloor.stats.verdict import PROVISIONAL
 from noisefloor.text import amounts
 
 _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
@@ -386,17 +386,15 @@ def point(
 
 def is_range(row: Any) -> bool:
     """Whether the ends of a row are no interval, but the range of those of its sittings."""
-    return row.verdict == NOT_YET and bool(row.ranged)
+    return row.verdict == PROVISIONAL and bool(row.ranged)
 
 
-def verdict_label(row: Any) -> str:
-    """The verdict of a row; `provisional` while its question lacks boots, `range of 3 boots` while it
-    is not known how much boots scatter."""
-    if row.verdict != NOT_YET:
-        return row.verdict
+def verdict_label(row: Any, short: bool = False) -> str:
+    """The verdict of a row; `range of 3 boots` (short: `3 boots`) while it is not known how much boots
+    scatter."""
     if is_range(row):
-        return f"range of {row.sittings:.0f} boots"
-    return "provisional"
+        return f"{'' if short else 'range of '}{row.sittings:.0f} boots"
+    return row.verdict
 
 
 def size(row: Any) -> str:

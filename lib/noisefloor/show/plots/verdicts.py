@@ -199,7 +199,7 @@ def _against_threads(
 
 def _words(row: Any, short: bool, sized: bool = False) -> str:
     """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
-    word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
+    word = canvas.verdict_label(row, True)  # that it is a range shows the thin bar
     word = textwrap.fill(word, 7, break_long_words=False) if short else word
     return f"{word}\n{canvas.size(row)}" if sized or not short else word
 
@@ -370,7 +370,8 @@ def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = Fa
         mine = each[each["processor"] == on].sort_values("date", kind="stable")
         for row in mine.to_dict("records"):
             date = row["date"][:shown].replace("T", " ")
-            named.append((on, ", ".join(filter(None, (date, row["series"], _stolen(row))))))
+            steal = f"steal {row['steal_pct']:.1f}\u202f%" * bool(pd.notna(row["steal_pct"]))
+            named.append((on, ", ".join(filter(None, (date, row["series"], steal)))))
             rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
         named.append((on, sittings_label(whole["sittings"])))
         rows.append(whole | {"mark": "D"})
@@ -379,11 +380,6 @@ def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = Fa
             named.append((on, "expected of the next campaign"))
             rows.append(whole | ends | {"change_pct": math.nan, "verdict": ""})
     return _intervals(pd.DataFrame(rows), named, PAGE, narrow, [row["mark"] for row in rows])
-
-
-def _stolen(row: Row) -> str:
-    """`steal 3.1 %`: the share of the cores that the host took from a campaign; "" where unknown."""
-    return "" if pd.isna(row["steal_pct"]) else f"steal {row['steal_pct']:.1f}\u202f%"
 
 
 def _intervals(

@@ -24,7 +24,7 @@ from noisefloor.show.report.pieces import (
     verdict_table,
 )
 from noisefloor.show.rows import ENDS, Row, joint, metric_label
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
 
@@ -112,7 +112,7 @@ def rule(r: Results) -> Shown:
         f"{amounts.plus_minus(margin)} for {', '.join(names)}"
         for margin, names in sorted(margins.items())
     ]
-    n = int((~judged["verdict"].isin((CANNOT_TELL, NOT_YET))).sum())
+    n = int((~judged["verdict"].isin((CANNOT_TELL, PROVISIONAL))).sum())
     facts = {"margins": "; ".join(each), "words": n, "of": len(judged)}
     return remark(say("rule", **facts))
 

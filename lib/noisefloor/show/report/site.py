@@ -21,7 +21,7 @@ from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
 from noisefloor.show.report.pages import PARTS, placed
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import headline_of, parts
-from noisefloor.stats.verdict import NOT_YET, SAME, differs
+from noisefloor.stats.verdict import PROVISIONAL, SAME, differs
 from noisefloor.text import amounts
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -80,7 +80,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """What the index tells of a page: its question, its answer in a line, what is drawn of it, and how
     often and when it was measured; of a short run the published answer, too."""
     leads = _leads(facts)[:1]
-    boots = [f"{x['sittings']} of {x['asked']} boots" for x in leads if x["verdict"] == NOT_YET]
+    boots = [f"{x['sittings']} of {x['asked']} boots" for x in leads if x["verdict"] == PROVISIONAL]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     often = boots or [str(facts.get("measured") or "")] * len(leads)
@@ -179,7 +179,7 @@ def published_findings() -> str:
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
     title, do = facts["title"] or facts["study"], (facts.get("advice") or "").split("; ")[0]
-    waits = [" *(provisional)*" for x in _leads(facts)[:1] if x["verdict"] == NOT_YET]
+    waits = [" *(provisional)*" for x in _leads(facts)[:1] if x["verdict"] == PROVISIONAL]
     texts = words.sentences((_answer(facts), do))
     return f"- [{title}]({paths.relative(page)}) {texts}{''.join(waits)}\n"
 

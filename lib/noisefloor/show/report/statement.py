@@ -19,7 +19,7 @@ from noisefloor.show.rows import (
     offered,
     threads_label,
 )
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, SAME, differs
 from noisefloor.text import amounts
 
 _PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
@@ -158,7 +158,7 @@ def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
     by_word: dict[str, list[Row]] = {}
     for row in rows:
         by_word.setdefault(words.word(row), []).append(row)
-    order = [SAME, CANNOT_TELL, NOT_YET]
+    order = [SAME, CANNOT_TELL, PROVISIONAL]
     return sorted(
         (Part(tuple(same), brief) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
@@ -185,7 +185,7 @@ class Part:
     @property
     def open(self) -> bool:
         """Whether it has no word yet, and may lie on either side of zero."""
-        return self.verdict == NOT_YET and words.undecided(self.row)
+        return self.verdict == PROVISIONAL and words.undecided(self.row)
 
     @property
     def at(self) -> str:
@@ -229,7 +229,7 @@ class Part:
         size = amounts.from_to(least, amounts.size(change, metric))
         if self.multiplied:
             of = f"the {terms.noun}" if whole else ""
-        elif self.verdict == NOT_YET and not amounts.large(change, metric):
+        elif self.verdict == PROVISIONAL and not amounts.large(change, metric):
             several = amounts.interval(min(changes), max(changes), metric)
             size = several if len(changes) > 1 else words.change(self._far)
             of = terms.noun if whole else ""

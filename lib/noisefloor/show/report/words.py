@@ -25,7 +25,7 @@ from noisefloor.show.rows import (
     offered,
     threads_label,
 )
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, SAME, differs, kind
 from noisefloor.text import Refusal, amounts, upper
 from noisefloor.text.reasons import Reason, Why
 
@@ -36,7 +36,13 @@ Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
-KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
+KINDS = (
+    "worse",
+    "better",
+    SAME,
+    CANNOT_TELL,
+    PROVISIONAL,
+)  # the order in which a caption tells them
 
 
 class ReportError(Refusal):
@@ -54,7 +60,7 @@ def sentence(row: Row) -> str:
     verdict = row["verdict"]
     size = amounts.change(row["change_pct"], row["metric"], known=verdict)
     answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
-    if verdict == NOT_YET:
+    if verdict == PROVISIONAL:
         answer = amounts.around(change(row), inside(row))
     about = f"{metric_label(row['metric'])} {_place(row)}".strip()
     return sentences((f"{about}: {answer}", *doubts(row), settle_clause(row)))
@@ -94,7 +100,7 @@ def inside(row: Row, brief: bool = False) -> str:
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
-    if row["verdict"] != NOT_YET:
+    if row["verdict"] != PROVISIONAL:
         return ends
     if brief:
         return f"range {ends}" if row.get("ranged") else ends
@@ -118,7 +124,7 @@ def counts(row: Row) -> str:
 def word(row: Row) -> str:
     """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 machine
     boots`, `range of 2 boots`."""
-    if row["verdict"] != NOT_YET:
+    if row["verdict"] != PROVISIONAL:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
     return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} boots"
@@ -128,7 +134,7 @@ def undecided(row: Row) -> bool:
     """Whether a row without a direction may be one for the better or for the worse: its interval holds
     zero."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
-    return row["verdict"] in (CANNOT_TELL, NOT_YET) and has_value(lo) and bool(lo <= 0 <= hi)
+    return row["verdict"] in (CANNOT_TELL, PROVISIONAL) and has_value(lo) and bool(lo <= 0 <= hi)
 
 
 def limits(row: Row) -> str:
@@ -492,7 +498,7 @@ def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 machine boots: ...`, and
     whether earlier boots scattered by more than its range."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
-    if row["verdict"] == NOT_YET:
+    if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
         alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
         so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
@@ -512,4 +518,4 @@ def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
     known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
     if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
         return ""
-    return f"boots differ by about {amounts.size(100 * math.expm1(known))}"
+    return f"boots differ by {amounts.size(100 * math.expm1(known))}"
