@@ -575,7 +575,7 @@ def test_the_page_begins_with_four_sentences(whole, recorded):
         f"campaigns, at worst {math.ceil(false.max())}."
     )
     assert misses == (
-        f"In the worst case (starts differ) it misses a real 2 % difference in {100 - at[2].min():.0f} "
+        f"At worst (starts differ) it misses a real 2 % difference in {100 - at[2].min():.0f} "
         f"of 100 campaigns, a 4 % one in {100 - at[4].min():.0f}."
     )
     assert repeat == "1 of 2 repeats fell into the promised range (50 %; goal 90 %)."

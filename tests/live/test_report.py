@@ -383,7 +383,7 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
     fewer = r.verdicts.loc[[2]].assign(lo_pct=-20.0, threads=4, workload="large")
     r.verdicts = pd.concat([r.verdicts, fewer], ignore_index=True)
     said = amounts.ascii_only(statement.extremes(r.verdicts.loc[2], r)[1])
-    assert said == "at most -20.0 % at 4 threads (large)"
+    assert said == "at 4 threads (large) up to -20.0 %"
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class Calibration:
         return (
             f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
             f"campaigns, at worst {math.ceil(false.max())}.",
-            f"In the worst case ({worst}) it misses a real 2 % difference in {missed[2]:.0f} of 100 "
+            f"At worst ({worst}) it misses a real 2 % difference in {missed[2]:.0f} of 100 "
             f"campaigns, a 4 % one in {missed[4]:.0f}.",
             *self._repeated(),
         )

@@ -116,7 +116,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
         ends = words.interval_text(first)
         if pd.notna(first["next_lo_pct"]):
             ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            ends = f"a repeat: {amounts.interval(*ahead)}"
+            ends = f"a repeat may give {amounts.interval(*ahead)}"
         change = amounts.around(words.change(first), ends)
     return f"{change}{where}"
 
