@@ -168,11 +168,12 @@ def _sizes(row: Row) -> dict[str, str]:
     the metric's own value, all three in one unit."""
     claimed, change, ends = row["claimed_pct"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
     metric, noun = row["metric"], statement.terms_of(row["metric"]).noun
+    noun *= noun != row["label"]  # which the table names beside it
     times = amounts.in_times(claimed, change, *ends, metric=metric)
     size = amounts.spread(change, change, metric, times=times)
     sizes = {
         "that is": _in_unit(claimed, row["limit"], metric, times),
-        "change": f"{size} ({noun})" if times else f"{size} {noun}",
+        "change": f"{size} ({noun})" if times and noun else f"{size} {noun}".strip(),
         "interval": amounts.spread(*ends, metric, times=times),
     }
     known = map(pd.notna, (claimed, change, ends[0]))
