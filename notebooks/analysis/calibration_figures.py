@@ -73,7 +73,8 @@ def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     ax.set_ylim(-3, 103)
     _percents(ax, "y")
     _percents(ax)
-    ax.set_xlabel("true change (solid: the difference is named; dashed: same)")
+    gap = "\n" if narrow else " "
+    ax.set_xlabel(f"true change{gap}(solid: the difference is named; dashed: same)")
     canvas.above(ax, "simulated comparisons", "", dict(zip(ink, ink, strict=True)), ink, narrow)
     return figure
 

@@ -134,7 +134,9 @@ def archives() -> Shown:
 def lost(facts: pd.DataFrame) -> pd.DataFrame:
     """What the copies lost: one row a number that a source must have had."""
     gone = facts[facts["printed"].isna()]
-    return gone[["source", "arm", "metric", "threads", "where_in_source", "note"]]
+    gone = gone.assign(metric=gone["metric"].str.replace("_", " "))
+    gone = gone.rename(columns={"where_in_source": "where"})
+    return gone[["source", "arm", "metric", "threads", "where", "note"]]
 
 
 # -- what the numbers say about each other -----------------------------------------------------------

@@ -151,7 +151,7 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
     ]
     scatter = "; ".join(dict.fromkeys("; ".join(kept["scatter_from"]).split("; ")))
     caption = f"{TITLES[source]}. Scatter from: {scatter}. {_level(kept)}"
-    right = ("that is", "change", "interval")
+    right = ("that is", "interval")
     name, frame = f"claims-{source}", pd.DataFrame(rows)
     if not kept["chance"].lt(1).any():
         frame = frame.drop(columns="by chance", errors="ignore")
