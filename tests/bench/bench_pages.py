@@ -3,14 +3,17 @@
 import os
 import re
 import statistics
+import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 from bench_rounds import Figure, Item, interleaved, middle, ratios, seconds
 from noisefloor import paths
+from noisefloor.data import packed
 from noisefloor.show import report
 
 BIN = Path(sys.executable).parent
@@ -45,7 +48,52 @@ def reports(quick: bool) -> Item:
         for study, of in each.items()
     ]
     table += ["", f"Before, after and between its pages `noisefloor report` spends {alone:.1f} s."]
-    return Item([figure], "\n".join(table))
+    return Item([figure, verified(quick)], "\n".join(table))
+
+
+def verified(quick: bool) -> Figure:
+    """`noisefloor verify` of a page whose campaigns are packed, against the same ones unpacked."""
+    page = PAGES[0]
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as folder:
+        unpack(page, Path(folder))
+        homes = {"packed": paths.root(), "unpacked": Path(folder)}
+        tasks = {name: lambda home=home: verify(page, home) for name, home in homes.items()}
+        rounds = interleaved(2 if quick else 5, tasks, "verify")
+    figure = Figure(
+        f"`verify` of {page}, campaigns packed against the same unpacked",
+        ratios(rounds, "packed", "unpacked"),
+        "at most 1.1",
+        says=f"{middle(rounds, 'packed'):.1f} s against {middle(rounds, 'unpacked'):.1f} s",
+    )
+    figure.met = figure.median <= 1.1
+    return figure
+
+
+def unpack(study: str, home: Path) -> None:
+    """A project in `home` that is this one, but for the campaigns of a study: they are unpacked."""
+    recorded = home / "data" / "raw" / "recorded"
+    recorded.mkdir(parents=True)
+    for place, skip in ((paths.root(), "data"), (paths.root() / "data" / "raw", "recorded")):
+        for entry in place.iterdir():
+            if entry.name != skip:
+                (home / entry.relative_to(paths.root())).symlink_to(entry)
+    for campaign in paths.recorded().iterdir():
+        archive = packed.archive(campaign) if campaign.name.startswith(study) else None
+        if archive is None:
+            (recorded / campaign.name).symlink_to(campaign)
+            continue
+        shutil.copytree(
+            campaign, recorded / campaign.name, ignore=lambda *_, a=archive: [a.name]
+        )
+        with tarfile.open(archive) as tar:
+            tar.extractall(recorded / campaign.name, filter="data")
+
+
+def verify(study: str, home: Path) -> float:
+    """Seconds of verifying the published page of a study in a project folder."""
+    page = paths.root() / "reports" / "published" / study
+    env = os.environ | {"NOISEFLOOR_HOME": str(home)}
+    return seconds([str(BIN / "noisefloor"), "verify", str(page)], env=env)
 
 
 def ours(spent) -> float:
