@@ -78,8 +78,10 @@ def measure_campaign(
     what was whole is kept."""
     progress, parameters = Progress(), parameters or {}
     builds = asking.builds_of(study, parameters, progress.say)
-    with course.machine(progress.say) as folder:
-        campaign = course.open_campaign(study, builds, parameters, progress, seed)
+    with (
+        course.machine(progress.say) as folder,
+        course.open_campaign(study, builds, parameters, progress, seed) as campaign,
+    ):
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
         loading.place_script(lua, study, folder)
