@@ -222,7 +222,7 @@ def harmed(campaign, mysql, monkeypatch):
 
         monkeypatch.setattr(replication, "_looks", harmed_looks)
         c, bench = campaign(CHOSEN, mysql, *CHOSEN.compared)
-        bench.fixtures.ready(CHOSEN.arms[0], WORKLOAD)
+        bench.ready(CHOSEN.arms[0], WORKLOAD)
         return c, bench, cell_of(CHOSEN, workload=WORKLOAD)
 
     return begun

@@ -91,11 +91,10 @@ def folder_of(name: str) -> Path:
             return folder
     except BlockingIOError:
         facts = tidy.meta(folder)
-    budget_min = facts["profile"]["budget_min"]
-    left_min = max(0.0, budget_min - facts["spent_s"] / 60)
+    budget_min, spent_min = facts["profile"]["budget_min"], facts["spent_s"] / 60
     raise Refusal(
-        f"{name} is still being measured: at most {left_min:.1f} of {budget_min:.1f} minutes of"
-        " measuring are left; it is judged once, at its end"
+        f"{name} is still being measured: at most {max(budget_min - spent_min, 0.0):.1f} of"
+        f" {budget_min:.1f} minutes of measuring are left; it is judged once, at its end"
     )
 
 

@@ -137,10 +137,10 @@ def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def locked(campaign: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a campaign's folder until the block ends, or the process, however it does: whoever
-    measures a campaign holds it so. `how`: as `fcntl.flock` takes it."""
-    place = os.open(campaign, os.O_RDONLY)
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Lock a folder until the block ends, or the process, however it does: whoever measures a
+    campaign holds it so. `how`: as `fcntl.flock` takes it."""
+    place = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(place, how)
         yield
