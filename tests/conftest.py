@@ -299,10 +299,9 @@ def campaigns(shop: Path, home: Path):
     """begin(study, template, *arms) -> (Campaign, ServerPool): a block with a running server for each of
     the arms, or with those of `bench`, and nothing measured yet."""
     from noisefloor.data import tidy
-    from noisefloor.measure.campaign import Campaign
+    from noisefloor.measure.campaign import POOLS, Campaign
     from noisefloor.measure.folder import description, write_json
     from noisefloor.measure.progress import Progress
-    from noisefloor.measure.server_pool import ServerPool
 
     with contextlib.ExitStack() as stack:
 
@@ -318,7 +317,7 @@ def campaigns(shop: Path, home: Path):
                 return found, bench
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
-            bench = ServerPool(place, {"": template}, chosen, address)
+            bench = POOLS[chosen.kit](place, {"": template}, chosen, address)
             short = (shop / "short").readlink() / place.name  # sockets are named by their servers
             short.mkdir()
             (place / "short").symlink_to(short)

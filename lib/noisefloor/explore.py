@@ -67,7 +67,7 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
         folders = results.beside(paths.campaign(leading))
         having = [f for f in folders if workload in ("", *_workloads(f))]
         return results.load(*(having or folders))
-    folder = paths.campaign(source)
+    folder = results.folder_of(source)
     return _campaign(folder, folder.stat().st_mtime_ns)
 
 

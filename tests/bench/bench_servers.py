@@ -17,12 +17,11 @@ from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import compare, results, tidy
 from noisefloor.measure import loading, workloads
-from noisefloor.measure.campaign import Campaign
+from noisefloor.measure.campaign import POOLS, Campaign
 from noisefloor.measure.folder import description, write_json
 from noisefloor.measure.lock import alone
 from noisefloor.measure.loop import DESIGNS
 from noisefloor.measure.progress import Progress
-from noisefloor.measure.server_pool import ServerPool
 from noisefloor.schedule import Cell
 from noisefloor.servers import engines, innodb
 from noisefloor.servers.sandbox import sandbox
@@ -56,7 +55,7 @@ def served(chosen: study.Study):
                 folder.mkdir()
                 write_json(folder / "campaign.json", description(asked, engine, {}))
                 campaign = Campaign(asked, folder, tidy.meta(folder), Progress())
-                bench = ServerPool(shop, {"": template}, asked)
+                bench = POOLS[asked.kit](shop, {"": template}, asked)
                 bench._count = 100 * len(os.listdir(runs))
                 stack.callback(bench.close)
                 return campaign, bench

@@ -32,7 +32,7 @@ if "LD_PRELOAD" in os.environ:  # libfaketime takes it for a time of the other c
     import threading, time
     time.sleep = lambda seconds: threading.Event().wait(seconds)
 from pathlib import Path
-from noisefloor.measure import child, collect, loading, lock
+from noisefloor.measure import child, loading, lock, server_pool
 from noisefloor.servers import server, session
 session.ANSWER_S, child.PATIENCE_S = 8, 5
 if folder := os.environ.get("NOISEFLOOR_LOCK"):
@@ -44,12 +44,12 @@ if os.environ.get("TEMPLATE"):
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)
     }
 if os.environ.get("DEALT"):  # the arms in the order in which their servers are made
-    made = collect.ServerPool.fresh
+    made = server_pool.ServerPool.fresh
     def fresh(bench, arm, **settings):
         with open(os.environ["DEALT"], "a") as told:
             told.write(arm.name + "\\n")
         return made(bench, arm, **settings)
-    collect.ServerPool.fresh = fresh
+    server_pool.ServerPool.fresh = fresh
 if os.environ.get("DUE"):  # one question is due, and takes seconds
     from dataclasses import replace
     from noisefloor import model

@@ -1,6 +1,7 @@
 """Noisefloor itself, the server that is measured, the measuring tool, a replica or the kernel of a
 notebook that measures dies (kill -9), or hangs (SIGSTOP)."""
 
+import fcntl
 import os
 import random
 import signal
@@ -83,9 +84,14 @@ def test_kill_9_of_a_measurement_of_what_is_due(tmp_path, mysql):
     live = Live(tmp_path, mysql, "measure", "--minutes", "3", DUE="1")
     live.start()
     live.until_whole(1)
+    (folder,) = live.runs.iterdir()
+    look = partial(tidy.locked, folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    with pytest.raises(BlockingIOError), look():
+        pass
     assert send("noisefloor", live.victim("noisefloor"))
     live.end()
-    (folder,) = live.runs.iterdir()
+    with look():  # nobody measures it now
+        pass
     assert not tidy.meta(folder)["finished"]
     assert not (tmp_path / "data").exists()
     live.finish()
@@ -216,7 +222,7 @@ def harmed(campaign, mysql, monkeypatch):
 
         monkeypatch.setattr(replication, "_looks", harmed_looks)
         c, bench = campaign(CHOSEN, mysql, *CHOSEN.compared)
-        bench.fixtures.ready(CHOSEN.arms[0], WORKLOAD)
+        bench.ready(CHOSEN.arms[0], WORKLOAD)
         return c, bench, cell_of(CHOSEN, workload=WORKLOAD)
 
     return begun

@@ -74,11 +74,11 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     promise(c.folder.parent)
     for run in tidy.run_folders(c.folder):
         assert tidy.read(run).get("archive_B", 1) > 0
-    folders = [p for place in (bench.folder, bench.fixtures.folder) for p in place.iterdir()]
+    folders = [p for place in (bench.folder, bench.kept) for p in place.iterdir()]
     kept = {p.name.partition("-")[0] for p in folders if p.is_dir()}
     assert not kept & {"scratch", "restored", "revived"}
-    archives = {*bench.fixtures.folder.glob("archive-*")}
-    assert archives - {*bench.fixtures.archives.values()} == set()  # of a pipe that failed
+    archives = {*bench.kept.glob("archive-*")}
+    assert archives - {*bench.archives.values()} == set()  # of a pipe that failed
 
 
 def test_a_pipe_that_stands_still_is_ended(tmp_path, monkeypatch):

@@ -249,7 +249,7 @@ def test_speed_of_this_processor(begun, mariadb):
     """Both directions of every cipher of the arms, by the openssl that the pipe starts."""
     chosen, bench = begun(mariadb, "headline")
     assert chosen.facts == ("speed",)
-    rows = bench.fixtures.fact("speed")
+    rows = bench.fact("speed")
     assert [(x["arm"], x["direction"]) for x in rows] == [
         ("aes-128-cbc", "backup"),
         ("aes-128-cbc", "restore"),
@@ -298,9 +298,8 @@ def run(bench, chosen, tool, arm, folder):
     """One run of a measuring tool: what stands in its run.json, and its metrics."""
     folder.mkdir(exist_ok=True)
     workload = study.Workload(tool.__name__, "", tool=tool.__name__)
-    bench.fixtures.ready(arm, workload)
-    kept = bench.fixtures
-    found = tool(tools.Slice(chosen, bench.servers[0], arm, workload, 2, 1, folder, fixtures=kept))
+    bench.ready(arm, workload)
+    found = tool(tools.Slice(chosen, bench.servers[0], arm, workload, 2, 1, folder, pool=bench))
     return found, tidy.metrics({"workload_tool": tool.__name__} | found, folder)
 
 
@@ -343,13 +342,13 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
 
     server = bench.servers[0]
     server.query("INSERT INTO noisefloor.canary VALUES (77, 'after the backup')")
-    into = bench.fixtures.new("restored")
+    into = bench.new("restored")
     into.mkdir()
     arm = chosen.arms[0]
-    stages = workloads.restore(backup.copier(server), into, arm.how, bench.fixtures.password)
-    backup.pipe(stages, bench.fixtures.folder, source=bench.fixtures.archives[arm.name])
+    stages = workloads.restore(backup.copier(server), into, arm.how, bench.password)
+    backup.pipe(stages, bench.kept, source=bench.archives[arm.name])
     backup.prepare(server, into)
-    assert backup.revive(bench.fixtures, server, into) == "CHECKSUM TABLE differs"
+    assert backup.revive(bench, server, into) == "CHECKSUM TABLE differs"
 
 
 PAGE_B = 16 << 10
@@ -393,11 +392,37 @@ def test_a_restore_without_a_backup_makes_its_own(begun, template, tmp_path):
     found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
     unpacks = {"mysql": "tar", "mariadb": "mbstream"}[template.engine.kind]
     assert [x["name"] for x in found["stages"]] == ["openssl", "zstd", unpacks]
-    assert metric["backup_size"] == bench.fixtures.archives[arm.name].stat().st_size
+    assert metric["backup_size"] == bench.archives[arm.name].stat().st_size
     assert found["evidence"][0]["found"] == "equal"
 
 
+@pytest.fixture
+def after_a_backup(monkeypatch):
+    """The load beside backups begins when the first of them has ended, so that no slow machine is
+    too slow to make one in the seconds of the load."""
+    ended, cold, load, copy = threading.Event(), backup.cold, tools.sysbench, backup._backup
+
+    def begin(place):
+        ended.clear()
+        cold(place)
+
+    def copied(*given):
+        try:
+            return copy(*given)
+        finally:
+            ended.set()
+
+    def loaded(run):
+        assert "cipher" not in run.arm.how or ended.wait(tools.child.PATIENCE_S)
+        return load(run)
+
+    monkeypatch.setattr(backup, "cold", begin)
+    monkeypatch.setattr(backup, "_backup", copied)
+    monkeypatch.setattr(tools, "sysbench", loaded)
+
+
 @mostly("mariadb")
+@pytest.mark.usefixtures("after_a_backup")
 @pytest.mark.parametrize(
     "name", ["aes-128-cbc backup", pytest.param("plain backup", marks=pytest.mark.slow)]
 )
@@ -422,11 +447,12 @@ def test_a_load_beside_backups(begun_whole, template, name):
         assert str(bench.folder) not in str(f)
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert problems == []
-    assert {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
+    full = table[table["metric"].eq("saturated") & table["value"].gt(0)]  # of a busy machine
+    assert len(full) or {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
     assert set(tidy.stages(c.folder)["arm"]) == {name}
-    assert list(bench.fixtures.folder.glob("archive*")) == []
+    assert list(bench.kept.glob("archive*")) == []
 
-    bench.fixtures.password.unlink()
+    bench.password.unlink()
     c.pair(bench, cells["aes-128-cbc backup"])
     assert len(list(tidy.run_folders(c.folder))) == 2
     said = [f.read_text() for f in c.folder.glob("*aes*.failed*/failure.txt")]
@@ -437,16 +463,15 @@ def test_a_load_beside_backups(begun_whole, template, name):
 def test_who_notices_damage_is_told_in_words(begun, mariadb):
     chosen, bench = begun(mariadb, "restore")
     assert chosen.facts == ("damage",)
-    found = {(x["cipher"], x["damage"]): x for x in bench.fixtures.fact("damage")}
+    found = {(x["cipher"], x["damage"]): x for x in bench.fact("damage")}
     assert {c for c, _ in found} == {"none", "aes-128-cbc", "chacha20"}
     assert not [x for x in found.values() if x["noticed by"] == "nobody"]
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
     # of an archive that is whole nobody reports anything
-    kept, server, cipher = bench.fixtures, bench.servers[0], "aes-128-cbc"
-    archive = kept.new("whole")
-    backup._backup(kept, server, chosen.arm(cipher), 1, archive)
-    whole = backup._noticed(kept, server, cipher, archive, kept.password)
+    server, cipher = bench.servers[0], "aes-128-cbc"
+    archive, _ = backup._backup(bench, server, chosen.arm(cipher), 1)
+    whole = backup._noticed(bench, server, cipher, archive, bench.password)
     assert (whole["openssl alone"], whole["noticed by"]) == ("notices nothing, exit 0", "nobody")
 
 
@@ -471,8 +496,8 @@ def test_what_this_machine_lacks_is_skipped(begun, mariadb, monkeypatch):
     chosen, bench = begun(mariadb, "headline")
     odd, aes = study.Arm("rot13", how={"cipher": "rot13"}), chosen.arm("aes-128-cbc")
     with pytest.raises(tools.NotHere, match="rot13") as why:
-        bench.fixtures.ready(odd, chosen.workloads[0])
+        bench.ready(odd, chosen.workloads[0])
     assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
     monkeypatch.setattr(backup.engines, "which", lambda n: n if n == "openssl" else "")
     with pytest.raises(tools.NotHere, match="zstd is not on this machine"):
-        bench.fixtures.ready(aes, chosen.workloads[0])
+        bench.ready(aes, chosen.workloads[0])

@@ -278,7 +278,7 @@ def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, m
     chosen = studies.load("binlog-encryption", question="replica", profile="smoke")
     c, bench = campaign(chosen, mysql, chosen.baseline, *chosen.arms)
     (work,), (arm,) = chosen.workloads, chosen.arms
-    bench.fixtures.ready(arm, work)
+    bench.ready(arm, work)
     for _ in range(pairs):  # the second time with new replicas: one catches up once
         c.pair(bench, cell_of(chosen, workload=work))
     table = tidy.tidy_table(c.folder)

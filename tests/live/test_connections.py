@@ -56,14 +56,14 @@ def slice_of(bench, arm, folder, threads=1, workload=CHOSEN.workloads[0]):
     folder.mkdir(exist_ok=True)
     server = bench.server_of(arm, 0, workload)
     server.only(arm.switch)
-    chosen = bench.fixtures.study
-    return tools.Slice(chosen, server, arm, workload, threads, 1, folder, fixtures=bench.fixtures)
+    chosen = bench.study
+    return tools.Slice(chosen, server, arm, workload, threads, 1, folder, pool=bench)
 
 
 def connected(bench, arm, tmp_path, threads=1, workload=CHOSEN.workloads[0]):
     """(what stands in run.json of connections under an arm, their metrics, what is proved by kind)."""
     place = tmp_path / schedule.slug(arm.name)
-    bench.fixtures.ready(arm, workload)
+    bench.ready(arm, workload)
     found = connections.connect(slice_of(bench, arm, place, threads, workload))
     assert found["exit_code"] == 0, (place / "sysbench.txt").read_text()
     facts = {"workload_tool": "connect", "threads": threads} | found
@@ -76,7 +76,7 @@ def test_the_baseline_s_key_has_its_certificate_too(campaign, mysql):
     chosen = replace(CHOSEN, baseline=BY_NAME["TLS 1.3, RSA 4096"], arms=(BY_NAME["plain TCP"],))
     assert chosen.keys == {"RSA 4096"}
     bench = campaign(chosen, mysql)[1]
-    assert (bench.fixtures.keys / "server RSA 4096-cert.pem").exists()
+    assert (bench.keys / "server RSA 4096-cert.pem").exists()
 
 
 def test_every_route(bench, tmp_path):
@@ -113,7 +113,7 @@ def test_another_group_than_the_arm_s_is_an_error(bench, tmp_path):
     X25519 is not what was measured."""
     arm = BY_NAME["TLS 1.3, P-256"]
     wrong = replace(arm, how=dict(arm.how) | {"group": "X25519"})
-    bench.fixtures.ready(wrong, CHOSEN.workloads[0])
+    bench.ready(wrong, CHOSEN.workloads[0])
     said = "should be TLSv1.3, X25519, but each session of the client says TLSv1.3, P-256"
     with pytest.raises(evidence.EvidenceError, match=said):
         connections.connect(slice_of(bench, wrong, tmp_path / "wrong"))
@@ -122,7 +122,7 @@ def test_another_group_than_the_arm_s_is_an_error(bench, tmp_path):
 def test_a_group_that_the_server_refuses_connects_nobody(bench, tmp_path):
     arm = BY_NAME["TLS 1.3, P-256"]
     x25519 = replace(arm, how=dict(arm.how) | {"group": "X25519", "groups": "X25519"})
-    bench.fixtures.ready(x25519, CHOSEN.workloads[0])
+    bench.ready(x25519, CHOSEN.workloads[0])
     assert connections.connect(slice_of(bench, x25519, tmp_path / "refused"))["exit_code"]
 
 
@@ -153,7 +153,7 @@ def test_a_client_that_keeps_its_context_or_its_session_logs_in(bench, tmp_path)
     """Every connection ends with a login, also those whose session is resumed."""
     hits = {}
     for name in ("all new", "context kept", "session resumed"):
-        bench.fixtures.ready(BY_NAME[name], CHOSEN.workloads[0])
+        bench.ready(BY_NAME[name], CHOSEN.workloads[0])
         lost, before = aborted(bench.servers[0])
         _, metric, kinds = connected(bench, BY_NAME[name], tmp_path, threads=2)
         assert kinds["session"] == "TLSv1.3"
@@ -314,7 +314,7 @@ def test_a_tunnel_is_the_one_that_its_arm_says(bench):
     if not here(wire.sshd_program):
         pytest.skip("sshd is missing")
     with_, without = (BY_NAME[n] for n in ("SSH aes256-ctr", "ssh -N aes256-ctr"))
-    routes = [bench.fixtures.route(bench.servers[0], arm) for arm in (with_, without, with_)]
+    routes = [bench.route(bench.servers[0], arm) for arm in (with_, without, with_)]
     assert ["-N" in r.tunnel.process.args for r in routes] == [False, True, False]
     assert routes[0].tunnel is routes[2].tunnel
     assert routes[0].port != routes[1].port
@@ -348,8 +348,8 @@ def test_distance(bench, tmp_path):
         assert took["round_trip"] > 0.038
         # asked for its password once more, the slowest would take five
         if took["round_trip"] < 0.06 and 2.7 < trips < 3.6 and slowest < 4:
-            bench.fixtures.link.delay(1)  # which wirefilter cannot halve
-            assert 0.0009 < bench.fixtures.link.rtt(bench.fixtures.far.port)["median"] < 0.02
+            bench.link.delay(1)  # which wirefilter cannot halve
+            assert 0.0009 < bench.link.rtt(bench.far.port)["median"] < 0.02
             return
     pytest.fail(f"round trip in seconds, connection and the slowest one in round trips: {tries}")
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import time
 
 import nbformat
@@ -9,6 +10,7 @@ import pytest
 from playwright.sync_api import TimeoutError
 
 from lab import lab, run_all
+from noisefloor import paths
 from noisefloor.show import report
 from test_notebooks import filled
 
@@ -45,6 +47,24 @@ def drawn(page, changed_from="") -> str:
     return figure.evaluate("e => e.outerHTML")
 
 
+def press_points(page, press) -> None:
+    """Press points of the second figure until the text of their runs is shown."""
+    raws = page.locator(".nf-raws").first
+    before = raws.inner_text()
+    for n in range(20):  # the figure may still be moving when its point is looked for
+        press(*page.evaluate(SPOT, 2 + n % 3))
+        with contextlib.suppress(TimeoutError):
+            page.wait_for_function(
+                "before => document.querySelector('.nf-raws').innerText !== before",
+                arg=before,
+                timeout=SECONDS / 20,
+            )
+            break
+    assert raws.inner_text() != before
+    assert "queries performed:" in raws.inner_text()
+    assert page.locator(".nf-raws pre").count() == 2
+
+
 @pytest.mark.slow
 def test_explore_answers_to_controls_clicks_and_keys(page, url):
     run_all(page, url("explore"))
@@ -65,20 +85,7 @@ def test_explore_answers_to_controls_clicks_and_keys(page, url):
     drawn(page, second)
     page.get_by_text("The margin of this metric is").first.wait_for()
 
-    # a click on a point brings the text of its runs
-    before = page.locator(".nf-raws").first.inner_text()
-    for n in range(20):  # the figure may still be moving when its point is looked for
-        page.mouse.click(*page.evaluate(SPOT, 2 + n % 3))
-        with contextlib.suppress(TimeoutError):
-            page.wait_for_function(
-                "before => document.querySelector('.nf-raws').innerText !== before",
-                arg=before,
-                timeout=SECONDS / 20,
-            )
-            break
-    assert page.locator(".nf-raws").first.inner_text() != before
-    assert "queries performed:" in page.locator(".nf-raws").first.inner_text()
-    assert page.locator(".nf-raws pre").count() == 2
+    press_points(page, page.mouse.click)
 
     here = url("").partition("/lab")[0]
     outside = [
@@ -100,6 +107,38 @@ SPOT = """(n) => {
   const b = round[n].getBoundingClientRect();
   return [b.x + b.width / 2, b.y + b.height / 2];
 }"""
+
+
+# controls and figures, and those of them that are not within the notebook
+PARTS = "() => document.querySelectorAll('.jp-OutputArea :is(select, input, .nf-pictures)').length"
+BEYOND = """() => {
+  const panel = document.querySelector('.jp-NotebookPanel').getBoundingClientRect();
+  const parts = document.querySelectorAll('.jp-OutputArea :is(select, input, .nf-pictures)');
+  return [...parts].filter(e => e.checkVisibility()).filter(e => {
+    const b = e.getBoundingClientRect();
+    return b.left < panel.left || b.right > Math.min(panel.right, innerWidth) || b.width < 100;
+  }).map(e => e.outerHTML.slice(0, 200));
+}"""
+
+
+@pytest.mark.slow
+def test_explore_answers_on_a_phone(place, url, browser):
+    """In the simple interface, by touch. A figure that is wider than the screen scrolls by itself."""
+    shutil.copy(paths.notebooks() / "explore.ipynb", place / "notebooks" / "phone.ipynb")
+    page = browser.new_page(viewport={"width": 400, "height": 800}, has_touch=True)
+    page.set_default_timeout(SECONDS)
+    page.goto(url("phone").replace("/lab/", "/doc/"))
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    for _ in range(3):  # cells, of which the last one shows the controls
+        page.locator('[data-command="notebook:run-cell-and-select-next"]').tap()
+    first = drawn(page)
+    assert page.evaluate(PARTS) > 10
+    assert page.evaluate(BEYOND) == []
+    page.get_by_label("Metric").select_option("95th percentile latency")
+    drawn(page, first)
+    assert "p95 latency" in page.get_by_role("status").first.inner_text()
+    press_points(page, page.touchscreen.tap)
+    assert page.evaluate(BEYOND) == []
 
 
 @pytest.mark.slow

@@ -16,14 +16,14 @@ import psutil
 import pytest
 
 from conftest import COMMAND, ROOT, comparisons, done, environment, noisefloor, refused, until
-from noisefloor import paths, schedule
+from noisefloor import explore, paths, schedule
 from noisefloor.data import results, tidy
 from noisefloor.measure import timing
 from noisefloor.measure.timing import MOST_BLOCKS, PAIRS, Stopwatch
 from noisefloor.model import study_of
 from noisefloor.show.report.answers import command
 from noisefloor.studies.timed import BLOCKS, timed
-from noisefloor.text import answers
+from noisefloor.text import Refusal, answers
 
 NOTEBOOKS = paths.notebooks()
 SHORT = ("--seconds", "0.1")  # the fewest blocks
@@ -413,10 +413,41 @@ def begun(home, *argv):
     return subprocess.Popen(argv, env=environment(home), cwd=home, start_new_session=True, **out)
 
 
-def test_ctrl_c_judges_the_pairs_that_are_whole(home):
+@pytest.fixture
+def long(home):
+    """A process that measures a minute, of which six blocks are whole, and goes on."""
     process = begun(home, "sleep 0.011", "sleep 0.031", "--seconds", "60")
     whole = 2 * (6 * PAIRS + 3)
     until(lambda: len([*paths.runs().glob("time-*/commands*[ab]")]) > whole, "six blocks", LONG_S)
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+
+
+def test_a_campaign_that_is_measured_is_opened_when_its_process_is_gone(home, long):
+    """Nobody sees an estimate before its end: in the explorer, on a page, in a pack."""
+    (home / "notebooks").symlink_to(NOTEBOOKS)
+    name = campaign().name
+    left = rf"{name} is still being measured: at most \d\.\d of 1\.\d minutes of measuring are left"
+    with pytest.raises(Refusal, match=f"{left}; it is judged once, at its end"):
+        explore.opened(name)
+    for argv in (("report", "time", "-p", "campaign", name), ("bundle", name)):
+        said = noisefloor(*argv)
+        refused(said, 2)
+        assert re.search(left, said.stderr)
+    assert long.poll() is None
+    os.killpg(long.pid, signal.SIGKILL)
+    long.communicate(timeout=60)
+    assert tidy.meta(campaign())["finished"] == ""
+    table = explore.opened(name).judge(metric="wall")
+    assert "slower" in set(table["verdict"])
+    early = r"ended early: \d+ of \d+ declared blocks were measured"
+    assert all(any(re.fullmatch(early, str(w)) for w in row) for row in table["warnings"])
+
+
+def test_ctrl_c_judges_the_pairs_that_are_whole(long):
+    process = long
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr

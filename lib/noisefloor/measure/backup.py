@@ -1,6 +1,6 @@
 """Backups through a pipe of processes: made, restored, proved; and what each process did.
 
-`BackupFixtures` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the
+`BackupPool` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the
 measuring tools. Their input is removed from the system's cache before (`cold`).
 """
 
@@ -19,20 +19,18 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError
 from noisefloor.measure.loading import checksums, cipher_rates, openssl
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.measure.tools import NotHere, Slice, steal
-from noisefloor.model import Arm, Study, Workload
+from noisefloor.model import Arm, Workload
 from noisefloor.servers import engines
 from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.sandbox import clock, ctrl_c, die_with_parent, secret_file
 from noisefloor.servers.server import Rows, Server, ServerError
-
-if TYPE_CHECKING:
-    from noisefloor.measure.server_pool import ServerPool
 
 _SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
 _SELDOM_S = 0.2  # the same beside a load, which a look takes time from
@@ -44,18 +42,22 @@ _DATA = re.compile(r".*\.ibd|ibdata\d+|undo_?\d+")  # files of a server with row
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 
 
-class BackupFixtures(tools.Fixtures):
-    """Archives, passphrase and extra servers of a campaign."""
+class BackupPool(ServerPool):
+    """Also keeps archives, passphrase and extra servers of a campaign."""
 
-    def __init__(self, pool: "ServerPool", study: Study) -> None:
-        super().__init__(pool, study)
-        self.folder = pool.folder / "backups"
-        self.folder.mkdir(mode=0o700)
-        self.password = secret_file(self.folder / "passphrase", secrets.token_hex(16) + "\n")
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.kept = self.folder / "backups"
+        self.kept.mkdir(mode=0o700)
+        self.password = secret_file(self.kept / "passphrase", secrets.token_hex(16) + "\n")
         self.archives: dict[str, Path] = {}
         self.proved: set[str] = set()  # digests of unpacked trees that were started
-        self.servers: dict[str, Server] = {}
-        self.count = 0
+        self.extra: dict[str, Server] = {}
+        # archives, the copy that MySQL makes first, a restored one, and of each server with tables
+        # of its own also archives, which may not compress
+        copied = copier(self.templates[""]) == "tar"
+        restored = any(w.tool == "restore" for w in self.study.workloads)
+        self.copies = 1 + copied + restored + 2 * len(self._apart)
 
     def configure(self, server: Server) -> None:
         """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
@@ -68,21 +70,12 @@ class BackupFixtures(tools.Fixtures):
         """Make sure that its programs and its cipher are on this machine. Raises NotHere."""
         if "cipher" not in arm.how:  # no backup
             return
-        for argv in workloads.restore("tar", self.folder, arm.how, self.password):
+        for argv in workloads.restore("tar", self.kept, arm.how, self.password):
             if not engines.which(argv[0]):
                 raise NotHere(arm.name, f"{argv[0]} is not on this machine")
         cipher = arm.how["cipher"]
         if cipher != "none" and cipher not in _ciphers():
             raise NotHere(arm.name, f"the local openssl has no {cipher} (OpenSSL {openssl(None)})")
-
-    @property
-    def copies(self) -> int:
-        """How many data directories its runs need room for beside the measured server's: archives,
-        the copy that MySQL makes first, a restored one, and of each server with tables of its own
-        also archives, which may not compress."""
-        copied = copier(self.pool.templates[""]) == "tar"
-        restored = any(w.tool == "restore" for w in self.study.workloads)
-        return 1 + copied + restored + 2 * len(self._apart)
 
     @property
     def _apart(self) -> list[Arm]:
@@ -93,11 +86,11 @@ class BackupFixtures(tools.Fixtures):
         """The arm's own server where its tables differ. All of these start together, in a block's
         first run, and are stopped at its end; their data are copied once."""
         for each in self._apart:
-            if each.name not in self.servers:
-                self.servers[each.name] = self.pool.fresh(each)
-            if not self.servers[each.name].process:
-                self.servers[each.name].start()
-        return self.servers.get(arm.name)
+            if each.name not in self.extra:
+                self.extra[each.name] = self.fresh(each)
+            if not self.extra[each.name].process:
+                self.extra[each.name].start()
+        return self.extra.get(arm.name)
 
     def prebuild(self) -> None:
         """Make the archive of every arm that is restored, and a copy that is started and
@@ -106,26 +99,21 @@ class BackupFixtures(tools.Fixtures):
             for arm in self.study.compared:
                 with contextlib.suppress(NotHere, ToolError):  # its turn comes, and says so
                     self.ready(arm, workload)
-                    server = self.pool.server_of(arm, 0, workload)
+                    server = self.server_of(arm, 0, workload)
                     _restored(self, server, arm)
         self.end_block()
 
-    def new(self, name: str) -> Path:
-        """A path for a new file or folder."""
-        self.count += 1
-        return self.folder / f"{name}-{self.count}"
-
     def end_block(self) -> None:
         """Stop the extra servers; they and the archives serve the whole campaign."""
-        for server in self.servers.values():
+        for server in self.extra.values():
             server.stop()
 
-    def close(self) -> None:
+    def discard(self) -> None:
         """Remove everything."""
-        for server in self.servers.values():
+        for server in self.extra.values():
             server.remove()
-        self.servers = {}
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.extra = {}
+        shutil.rmtree(self.kept, ignore_errors=True)
 
     def fact(self, name: str) -> Rows:
         """Facts that are measured once a campaign, a row each."""
@@ -274,12 +262,11 @@ def _doing(pid: int) -> str:
 def backup(run: Slice) -> dict[str, Any]:
     """One backup of a server whose files are in no cache into a new archive; the arm's first one is
     kept for restores."""
-    archive = run.fixtures.new("archive")
     cold(run.server.datadir)
-    took = _backup(run.fixtures, run.server, run.arm, run.threads, archive)
+    archive, took = _backup(run.pool, run.server, run.arm, run.threads)
     proof = _proof(run.arm, [_kind(archive)])
     size = archive.stat().st_size
-    if run.fixtures.archives.setdefault(run.arm.name, archive) is not archive:
+    if run.pool.archives.setdefault(run.arm.name, archive) is not archive:
         archive.unlink()
     data = sum(p.stat().st_size for p in run.server.datadir.rglob("*") if _DATA.fullmatch(p.name))
     return _result(run, took) | {"archive_B": size, "data_B": data, "evidence": proof}
@@ -289,22 +276,20 @@ def restore(run: Slice) -> dict[str, Any]:
     """The arm's archive, which is in no cache, unpacked into an empty folder. What makes a backup
     of mariabackup consistent (its prepare) has a clock of its own; the copy is proved outside of
     both."""
-    return _result(run, _restored(run.fixtures, run.server, run.arm))
+    return _result(run, _restored(run.pool, run.server, run.arm))
 
 
-def _restored(fixtures: BackupFixtures, server: Server, arm: Arm) -> dict[str, Any]:
-    if arm.name not in fixtures.archives:
-        archive = fixtures.new("archive")
-        _backup(fixtures, server, arm, _COMPRESSING, archive)
-        fixtures.archives[arm.name] = archive
-    archive = fixtures.archives[arm.name]
-    with fixtures.pool.place("restored") as into:
-        stages = workloads.restore(copier(server), into, arm.how, fixtures.password)
+def _restored(pool: BackupPool, server: Server, arm: Arm) -> dict[str, Any]:
+    if arm.name not in pool.archives:
+        pool.archives[arm.name], _ = _backup(pool, server, arm, _COMPRESSING)
+    archive = pool.archives[arm.name]
+    with pool.place("restored") as into:
+        stages = workloads.restore(copier(server), into, arm.how, pool.password)
         cold(archive)
-        took = pipe(stages, fixtures.folder, source=archive)
+        took = pipe(stages, pool.kept, source=archive)
         _must(took)
         digest, prepare_s = tree(into), prepare(server, into)
-        checks = _prove(fixtures, server, into, digest)
+        checks = _prove(pool, server, into, digest)
     prepared = {"prepare_s": round(prepare_s, 4)} if prepare_s else {}
     return took | prepared | {"archive_B": archive.stat().st_size, "evidence": checks}
 
@@ -319,7 +304,7 @@ def beside(run: Slice) -> dict[str, Any]:
     argv, over = tools.load_argv(run, run.seconds), threading.Event()
     cold(run.server.datadir)
     with (
-        run.fixtures.pool.place("gate") as place,
+        run.pool.place("gate") as place,
         child.Gated(argv, run.threads, place / "0", place / "0.txt") as run.gated,
         ThreadPoolExecutor(1) as other,
     ):
@@ -340,8 +325,7 @@ def _backups(run: Slice, over: threading.Event) -> list[tuple[str, list[dict[str
     what the archive is, and what its processes did. One that had not begun to write is left out."""
     made = []
     while "cipher" in run.arm.how and not over.is_set():
-        archive = run.fixtures.new("archive")
-        took = _backup(run.fixtures, run.server, run.arm, _COMPRESSING, archive, _SELDOM_S, over)
+        archive, took = _backup(run.pool, run.server, run.arm, _COMPRESSING, _SELDOM_S, over)
         if kind := _kind(archive):
             made.append((kind, took["stages"]))
         archive.unlink()
@@ -386,28 +370,29 @@ def _must(took: dict[str, Any], cut: bool = False) -> None:
 
 
 def _backup(
-    fixtures: BackupFixtures,
+    pool: BackupPool,
     server: Server,
     arm: Arm,
     threads: int,
-    archive: Path,
     every_s: float = _SAMPLE_S,
     over: threading.Event | None = None,
-) -> dict[str, Any]:
-    copy, data, stolen = copier(server), fixtures.new("scratch"), steal()
+) -> tuple[Path, dict[str, Any]]:
+    """A new archive of a server, and what `pipe` says of it, with what was copied before."""
+    archive = pool.new("backups/archive-")
+    copy, data, stolen = copier(server), pool.new("backups/scratch-"), steal()
     clone = [_clone(server, data)] if copy == "tar" else []
     data.mkdir(mode=0o700, exist_ok=bool(clone))
     try:
-        options, password = _options(fixtures, server), fixtures.password
+        options, password = _options(pool, server), pool.password
         stages = workloads.backup(copy, options, data, arm.how, password, threads)
-        took = pipe(stages, fixtures.folder, target=archive, every_s=every_s, over=over)
+        took = pipe(stages, pool.kept, target=archive, every_s=every_s, over=over)
         _must(took, cut=bool(over and over.is_set()))
     except ToolError:
         archive.unlink()
         raise
     finally:
         shutil.rmtree(data, ignore_errors=True)
-    return {
+    return archive, {
         "wall_s": took["wall_s"] + sum(c["wall_s"] for c in clone),
         "stages": [*clone, *took["stages"]],
         "argv": [[Path(a).name if "/" in a else a for a in argv] for argv in stages],
@@ -435,12 +420,12 @@ def _clone(server: Server, data: Path) -> dict[str, Any]:
     }
 
 
-def _options(fixtures: BackupFixtures, server: Server) -> Path:
+def _options(pool: BackupPool, server: Server) -> Path:
     """An option file for the copying program: where the server's files are, and its password."""
     account = (server.folder / "client.cnf").read_text().strip().removeprefix("[client]")
     text = (server.folder / "my.cnf").read_text()
     text += f"[mariabackup]\n{account}\n[xtrabackup]\n{account}\n"
-    return secret_file(fixtures.folder / "backup.cnf", text)
+    return secret_file(pool.kept / "backup.cnf", text)
 
 
 # -- proof -----------------------------------------------------------------------------------------
@@ -459,17 +444,17 @@ def prepare(server: Server, restored: Path) -> float:
     return time.monotonic() - began
 
 
-def _prove(fixtures: BackupFixtures, server: Server, restored: Path, digest: str) -> Rows:
+def _prove(pool: BackupPool, server: Server, restored: Path, digest: str) -> Rows:
     """Evidence that the prepared files are a backup of `server`: the first copy whose unpacked
     files had this digest is started and compared by CHECKSUM TABLE; later ones by their bytes.
 
     Raises ToolError when they are not."""
     how = "bytes of a copy that was started and compared"
-    if digest not in fixtures.proved:
-        if wrong := revive(fixtures, server, restored):
+    if digest not in pool.proved:
+        if wrong := revive(pool, server, restored):
             raise ToolError(f"the restored copy is no backup: {wrong}")
         how = "prepared, started, CHECKSUM TABLE"
-        fixtures.proved.add(digest)
+        pool.proved.add(digest)
     return [check("restored copy", how, "equal", "equal")]
 
 
@@ -487,11 +472,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def revive(fixtures: BackupFixtures, server: Server, restored: Path) -> str:
+def revive(pool: BackupPool, server: Server, restored: Path) -> str:
     """Start a restored and prepared copy beside `server`; "" when every table's checksum is the
     same, else what is wrong, in a sentence."""
     try:
-        with server.trial(fixtures.pool.new("revived-"), data=restored) as other:
+        with server.trial(pool.new("revived-"), data=restored) as other:
             return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
     except ServerError as e:
         return str(e)
@@ -500,11 +485,11 @@ def revive(fixtures: BackupFixtures, server: Server, restored: Path) -> str:
 # -- found out once a campaign ---------------------------------------------------------------------
 
 
-def _speed(fixtures: BackupFixtures) -> Rows:
+def _speed(pool: BackupPool) -> Rows:
     """How fast the arms' ciphers are in memory, with the openssl that the pipe starts: rows arm,
     cipher, direction (backup, restore), B_per_s (of its own processor time), openssl."""
     rows = []
-    for arm in fixtures.study.compared:
+    for arm in pool.study.compared:
         for direction, option in (("backup", ""), ("restore", "-decrypt")):
             if (cipher := arm.how.get("cipher", "none")) == "none":
                 continue
@@ -517,23 +502,22 @@ def _speed(fixtures: BackupFixtures) -> Rows:
 _CUT, _FLIPPED, _WRONG = _DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
 
 
-def _damage(fixtures: BackupFixtures) -> Rows:
+def _damage(pool: BackupPool) -> Rows:
     """Which process notices a damaged archive: rows cipher, damage, openssl alone, noticed by, what
     it said. `openssl alone`: whether decryption by itself ended as if all were well."""
-    server, rows = fixtures.pool.servers[0], []
-    wrong = secret_file(fixtures.folder / "wrong", secrets.token_hex(16) + "\n")
-    arms = [a for a in fixtures.study.compared if not a.prepare]
+    server, rows = pool.servers[0], []
+    wrong = secret_file(pool.kept / "wrong", secrets.token_hex(16) + "\n")
+    arms = [a for a in pool.study.compared if not a.prepare]
     known = dict.fromkeys([*(a.how["cipher"] for a in arms), _STREAM])
     for cipher in (c for c in known if c == "none" or c in _ciphers()):
-        archive = fixtures.new("archive")
-        _backup(fixtures, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING, archive)
+        archive, _ = _backup(pool, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING)
         for what in _DAMAGES[: 2 if cipher == "none" else 3]:
-            password = wrong if what == _WRONG else fixtures.password
+            password = wrong if what == _WRONG else pool.password
             for part in (2, 3, 5):
-                hurt = fixtures.new("damaged")
+                hurt = pool.new("backups/damaged-")
                 shutil.copyfile(archive, hurt)
                 _hurt(hurt, what, part)
-                result = _noticed(fixtures, server, cipher, hurt, password)
+                result = _noticed(pool, server, cipher, hurt, password)
                 hurt.unlink()
                 # a few bits in a thousand decompress to the same rows when flipped: no damage
                 if result["noticed by"] != "nobody":
@@ -555,23 +539,23 @@ def _hurt(path: Path, what: str, part: int = 2) -> None:
 
 
 def _noticed(
-    fixtures: BackupFixtures, server: Server, cipher: str, archive: Path, password: Path
+    pool: BackupPool, server: Server, cipher: str, archive: Path, password: Path
 ) -> dict[str, str]:
     how, copy, alone = {"cipher": cipher}, copier(server), "not in the pipe"
     if cipher != "none":
-        stage = workloads.restore(copy, fixtures.folder, how, password)[:1]
-        (only,) = pipe(stage, fixtures.folder, source=archive)["stages"]
+        stage = workloads.restore(copy, pool.kept, how, password)[:1]
+        (only,) = pipe(stage, pool.kept, source=archive)["stages"]
         words = f"notices: {_short(only['said'])}"
         alone = words if only["exit_code"] else "notices nothing, exit 0"
-    with fixtures.pool.place("restored") as into:
-        took = pipe(workloads.restore(copy, into, how, password), fixtures.folder, source=archive)
+    with pool.place("restored") as into:
+        took = pipe(workloads.restore(copy, into, how, password), pool.kept, source=archive)
         failed = [x for x in took["stages"] if noticed(x)]
         who = " and ".join(x["name"] for x in failed)
         message = "; ".join(_short(x["said"]) for x in failed)
         if not failed:
             try:
                 prepare(server, into)
-                message = revive(fixtures, server, into)
+                message = revive(pool, server, into)
             except ToolError as e:
                 message = str(e)
             who = "the server's start or its checksums" if message else "nobody"

@@ -13,7 +13,7 @@ from typing import Any
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
-from noisefloor.measure import backup, connections, loading, replication, tools
+from noisefloor.measure import backup, clients, connections, loading, replication, tools
 from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
@@ -29,6 +29,13 @@ _TOOLS = (
     *(connections.connect, connections.pooled),
 )
 TOOLS = {tool.__name__: tool for tool in _TOOLS}
+POOLS: dict[str, type[ServerPool]] = {  # by what a study needs
+    "": ServerPool,
+    "backup": backup.BackupPool,
+    "connections": connections.ConnectionPool,
+    "clients": clients.ClientPool,
+    "replication": replication.ReplicationPool,
+}
 _ATTEMPTS = 2
 # of a run; it is tried again
 _FAILED = (ToolError, parse.ParseError, tidy.Unusable, SettingError)
@@ -100,19 +107,19 @@ class Campaign(Folder):
 
     def prebuild(self, pool: ServerPool) -> None:
         """Make, on a running server before the clock starts, what takes long and is not measured:
-        what the fixtures need, and what they find out once, into a file each; it holds
+        what the runs need, and what they find out once, into a file each; it holds
         [{"skipped": reason}] where this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
         pool.servers[0].start()
-        pool.fixtures.prebuild()
+        pool.prebuild()
         for name in self.study.facts:
             path = self.folder / tidy.fact_file(self.folder, name).name
             if not path.exists():
                 self.progress.say(f"{self.folder.name}: looking at {name}")
                 try:
-                    write_json(path, pool.fixtures.fact(name))
+                    write_json(path, pool.fact(name))
                 except (tools.NotHere, ToolError, ServerError) as e:
                     write_json(path, [{"skipped": getattr(e, "reason", str(e))}])
 
@@ -308,7 +315,7 @@ class Campaign(Folder):
         if work.throttled:
             pool.throttle(run.server, work)
         run.idle = {} if facts["warmup"] else pool.idle(run.server)
-        run.fixtures, facts["start"] = pool.fixtures, now()
+        run.pool, facts["start"] = pool, now()
         try:
             with frozen(run.idle.values()):
                 result = TOOLS[work.tool](run)
@@ -334,7 +341,7 @@ class Campaign(Folder):
         self._show(runs[0], "both servers at once")
         for run in runs:
             run.server = pool.server_of(run.arm, run.facts["slot"], run.workload)
-            run.fixtures = pool.fixtures
+            run.pool = pool
             run.server.only(run.variables)
             run.facts["settle"] = self._settled(run)
         try:

@@ -15,19 +15,17 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from noisefloor.data import cluster
 from noisefloor.data.tidy import CLIENTS
 from noisefloor.measure import child, tools, workloads
-from noisefloor.model import Study, StudyError, Workload
+from noisefloor.measure.server_pool import ServerPool
+from noisefloor.model import StudyError, Workload
 from noisefloor.servers.sandbox import secret_file
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
-
-if TYPE_CHECKING:
-    from noisefloor.measure.server_pool import ServerPool
 
 _AHEAD_S = 0.3  # from the order to start until the start
 _BACK_S = 20  # how long a client that was lost may be away
@@ -64,13 +62,13 @@ class _Hidden(str):
         return "..."
 
 
-class ClientFixtures(tools.Fixtures):
-    """The clients of a campaign; connected while a block is measured, and left alone at its end."""
+class ClientPool(ServerPool):
+    """Also keeps the clients of a campaign; connected while a block is measured, and left at its end."""
 
     tcp = True
 
-    def __init__(self, pool: "ServerPool", study: Study) -> None:
-        super().__init__(pool, study)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.open = contextlib.ExitStack()
         self.client: Any = None  # of the cluster
         self.workers: list[str] = []
@@ -78,24 +76,24 @@ class ClientFixtures(tools.Fixtures):
 
     def configure(self, server: Server) -> None:
         """Before its start: where it listens."""
-        url = urlsplit(cluster.address(self.pool.address))
+        url = urlsplit(cluster.address(self.address))
         place = (url.hostname or "", url.port or 0)
         with socket.create_connection(place, cluster.PATIENCE_S) as seen:
             server.settings["bind_address"] = seen.getsockname()[0]
 
-    def close(self) -> None:
+    def discard(self) -> None:
         """Leave the cluster; its workers stay."""
         self.open.close()
         self.client = None
 
     def _connect(self) -> None:
         wanted = self.study.workloads[0].clients
-        self.client = self.open.enter_context(_connected(self.pool.address))
+        self.client = self.open.enter_context(_connected(self.address))
         with contextlib.suppress(TimeoutError):  # another one takes the place of a dead one
             self.client.wait_for_workers(wanted, timeout=_BACK_S)
         self.workers = sorted(self.client.nthreads())[:wanted]
         if len(self.workers) < wanted:
-            self.close()
+            self.discard()
             raise ServerError(f"{len(self.workers)} of this campaign's {wanted} clients are there")
         self.clocks = [self._clock(w) for w in self.workers]
 
@@ -142,7 +140,7 @@ class ClientFixtures(tools.Fixtures):
         except (OSError, RuntimeError, CancelledError, TimeoutError, KilledWorker) as e:
             for future in waiting:
                 future.cancel()
-            self.close()  # whoever is left is found anew
+            self.discard()  # whoever is left is found anew
             raise child.ToolError(f"a client failed or was lost: {cluster.first(e)}") from None
         facts = []
         starts = [r["start"] - ahead for r, (_, ahead) in zip(results, self.clocks, strict=True)]

@@ -6,8 +6,8 @@ from typing import Any
 
 from noisefloor.data import results
 from noisefloor.measure import asking, course, elsewhere, loading
+from noisefloor.measure.campaign import POOLS
 from noisefloor.measure.progress import Progress, Say
-from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, from_clients
 from noisefloor.servers import engines
 
@@ -78,12 +78,14 @@ def measure_campaign(
     what was whole is kept."""
     progress, parameters = Progress(), parameters or {}
     builds = asking.builds_of(study, parameters, progress.say)
-    with course.machine(progress.say) as folder:
-        campaign = course.open_campaign(study, builds, parameters, progress, seed)
+    with (
+        course.machine(progress.say) as folder,
+        course.open_campaign(study, builds, parameters, progress, seed) as campaign,
+    ):
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
         loading.place_script(lua, study, folder)
-        pool = ServerPool(folder, loading.templates(study, builds, folder), study, address)
+        pool = POOLS[study.kit](folder, loading.templates(study, builds, folder), study, address)
         course.carry_out(campaign, pool)
     return campaign.folder
 

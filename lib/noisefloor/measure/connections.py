@@ -1,6 +1,6 @@
 """Connections to a server by every route: TCP, TLS, SSH tunnel, near and far.
 
-`ConnectionFixtures` is what a campaign keeps between its runs; `connect` and `pooled` measure."""
+`ConnectionPool` is what a campaign keeps between its runs; `connect` and `pooled` measure."""
 
 import functools
 import os
@@ -9,22 +9,20 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisefloor import parse
 from noisefloor.measure import child, loading, tools, workloads
 from noisefloor.measure.child import Child, ToolError
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.measure.tools import NotHere, Slice, steal
-from noisefloor.model import Arm, Study, Workload
+from noisefloor.model import Arm, Workload
 from noisefloor.servers import engines, wire
 from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.sandbox import clock, secret_file
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
-
-if TYPE_CHECKING:
-    from noisefloor.measure.server_pool import ServerPool
 
 _DEFAULT_KEY = "RSA 2048"
 # groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
@@ -42,16 +40,17 @@ class _Route:
     tunnel: Tunnel | None = None
 
 
-class ConnectionFixtures(tools.Fixtures):
-    """Keys, tunnels, the link and the server at its far end."""
+class ConnectionPool(ServerPool):
+    """Also keeps keys, tunnels, the link and the server at its far end."""
 
     tcp = True
+    copies = 1  # of the server at the far end
 
-    def __init__(self, pool: "ServerPool", study: Study) -> None:
-        super().__init__(pool, study)
-        self.folder = pool.folder / "connections"
-        self.folder.mkdir(mode=0o700)
-        self.keys = wire.certificates(self.folder / "tls", sorted(study.keys | {_DEFAULT_KEY}))
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.kept = self.folder / "connections"
+        self.kept.mkdir(mode=0o700)
+        self.keys = wire.certificates(self.kept / "tls", sorted(self.study.keys | {_DEFAULT_KEY}))
         self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
         self.link: Link | None = None
         self.no_link = ""  # why there is none
@@ -107,13 +106,13 @@ class ConnectionFixtures(tools.Fixtures):
             try:
                 if os.geteuid():
                     raise ServerError("network namespaces with a cable between them need root")
-                self.link = Link(self.folder / "link")
+                self.link = Link(self.kept / "link")
             except (ServerError, engines.EngineMissing) as e:
                 self.no_link = str(e)
         if self.link is None:
             raise ServerError(self.no_link)
         if self.far is None:
-            self.far = self.pool.fresh(Arm(""), bind_address=self.link.hosts[1])
+            self.far = self.fresh(Arm(""), bind_address=self.link.hosts[1])
             engine = self.far.engine
             self.far.engine = replace(engine, command=(*self.link.server, *engine.command))
             self.far.start()
@@ -147,7 +146,7 @@ class ConnectionFixtures(tools.Fixtures):
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that the arm and the workload can be measured here. Raises NotHere."""
         try:
-            server = self.server(arm, workload) or self.pool.servers[0]
+            server = self.server(arm, workload) or self.servers[0]
         except ServerError as e:
             raise NotHere(workload.name, str(e)) from None
         try:
@@ -168,7 +167,7 @@ class ConnectionFixtures(tools.Fixtures):
         if arm.how["via"] == "tcp":
             return _Route(host, server.port, enter)
         if far not in self.sshds:
-            place = self.folder / f"sshd-{'far' if far else 'near'}"
+            place = self.kept / f"sshd-{'far' if far else 'near'}"
             self.sshds[far] = Sshd(place, host, link.server if link else ())
         command = arm.how.get("command") != "no"
         key = (server.port, arm.how["cipher"], command)
@@ -184,7 +183,7 @@ class ConnectionFixtures(tools.Fixtures):
         """The option file of the measuring user for a route."""
         where = (server.socket, route.port, route.host)
         text = option_file("noisefloor", server.password, *where)
-        return secret_file(self.folder / "client.cnf", text)
+        return secret_file(self.kept / "client.cnf", text)
 
     # -- ends ------------------------------------------------------------------------------------
 
@@ -198,7 +197,7 @@ class ConnectionFixtures(tools.Fixtures):
             self.far.remove()
             self.far = None
 
-    def close(self) -> None:
+    def discard(self) -> None:
         """End everything and remove the keys."""
         self.end_block()
         for sshd in self.sshds.values():
@@ -207,7 +206,7 @@ class ConnectionFixtures(tools.Fixtures):
         if self.link:
             self.link.remove()
             self.link = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.kept, ignore_errors=True)
 
 
 # -- the client ------------------------------------------------------------------------------------
@@ -235,19 +234,19 @@ def connect(run: Slice) -> dict[str, Any]:
     Before the clock starts the address is known (the round trips are measured) and the server has
     the password in its cache (the script's own session). At a rate, what is used counts from there,
     too: many clients start, and few of them work."""
-    fixtures, route = run.fixtures, run.fixtures.route(run.server, run.arm)
+    pool, route = run.pool, run.pool.route(run.server, run.arm)
     result: dict[str, Any] = {}
-    fixtures._serve(run.server, run.arm.how.get("key"))
+    pool._serve(run.server, run.arm.how.get("key"))
     if run.workload.distance_ms is not None:
-        result["rtt_s"] = fixtures.link.rtt(run.server.port)
+        result["rtt_s"] = pool.link.rtt(run.server.port)
     if run.arm.how.get("cache") == "cold":
-        fixtures._forget(run.server)
+        pool._forget(run.server)
     argv = _argv(run, route)
     stolen, tunnel = steal(), route.tunnel
     before, ends_before = run.server.usage(), tunnel.usage() if tunnel else {}
     limit, starting = 3 * run.seconds + 2 * child.PATIENCE_S, 0.0
     call = [*route.enter, *_started(run.arm, argv)]
-    client = Child(call, run.folder / "sysbench.txt", env=fixtures._client(run.arm))
+    client = Child(call, run.folder / "sysbench.txt", env=pool._client(run.arm))
 
     def begun() -> None:
         nonlocal starting
@@ -268,7 +267,7 @@ def connect(run: Slice) -> dict[str, Any]:
         made = parse.sysbench(text)["events"]
         checks = [*_first(text, run.arm), _required(run.server, run.arm)]
         result |= _sessions(text, run.arm, made, checks)
-    shown, usage = _shown(fixtures, argv), {"server": used}
+    shown, usage = _shown(pool, argv), {"server": used}
     return result | tools.outcome(shown, code, usage, round(cpu, 6), stolen)
 
 
@@ -280,7 +279,7 @@ def _argv(run: Slice, route: _Route) -> list[str]:
     if how.get("cache") == "cold":
         client.append(f"--strangers={_STRANGERS}")
     client += [
-        f"--ca={run.fixtures.keys / 'cacert.pem'}",
+        f"--ca={run.pool.keys / 'cacert.pem'}",
         f"--table-size={run.study.profile.rows}",
         f"--time={run.seconds:g}",
         *workloads.PRINTED,
@@ -288,12 +287,12 @@ def _argv(run: Slice, route: _Route) -> list[str]:
     ]
     client += [f"--rate={run.workload.rate}"] if run.workload.rate else []
     client += [f"--rand-seed={run.facts['arrivals']}"] if "arrivals" in run.facts else []
-    file = run.fixtures._options(run.server, route)
+    file = run.pool._options(run.server, route)
     return workloads.call(name, file, run.threads, *client, "run")
 
 
-def _shown(fixtures: ConnectionFixtures, argv: list[str]) -> list[str]:
-    return [a.replace(f"{fixtures.keys}/", "") for a in workloads.portable(argv)]
+def _shown(pool: ConnectionPool, argv: list[str]) -> list[str]:
+    return [a.replace(f"{pool.keys}/", "") for a in workloads.portable(argv)]
 
 
 def _first(text: str, arm: Arm) -> list[dict[str, str]]:
@@ -343,15 +342,15 @@ def _required(server: Server, arm: Arm) -> dict[str, str]:
 
 def pooled(run: Slice) -> dict[str, Any]:
     """A script of sysbench's over connections that stay open; text in ``sysbench.txt``."""
-    fixtures, route = run.fixtures, run.fixtures.route(run.server, run.arm)
-    fixtures._serve(run.server, run.arm.how.get("key"))
+    pool, route = run.pool, run.pool.route(run.server, run.arm)
+    pool._serve(run.server, run.arm.how.get("key"))
     ssl = ("--mysql-ssl=on",) if "tls" in run.arm.how else ()
-    argv = tools.load_argv(run, run.seconds, fixtures._options(run.server, route), options=ssl)
+    argv = tools.load_argv(run, run.seconds, pool._options(run.server, route), options=ssl)
     call = [*route.enter, *_started(run.arm, argv)]
     limit, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
     stolen, before = steal(), tools.meter({"server": run.server})
     # sysbench takes its certificates from the working directory
-    code, text, cpu = child.run(call, limit, out, env=fixtures._client(run.arm), cwd=fixtures.keys)
+    code, text, cpu = child.run(call, limit, out, env=pool._client(run.arm), cwd=pool.keys)
     used = tools.used(before, tools.meter({"server": run.server}))
-    result = tools.outcome(_shown(fixtures, argv), code, used, cpu, stolen)
+    result = tools.outcome(_shown(pool, argv), code, used, cpu, stolen)
     return result if code else result | _sessions(text, run.arm, run.threads, [])

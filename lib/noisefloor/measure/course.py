@@ -46,16 +46,17 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
 # -- how it begins ---------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
 def open_campaign(
     study: Study,
     builds: Mapping[str, Engine],
     parameters: Mapping[str, Any],
     progress: Progress,
     seed: int | None = None,
-) -> Campaign:
-    """An interrupted campaign of the same study and build, else a new one. Where servers of its own
-    are measured, what a killed command left half-written is removed before, and what one left
-    changed on the servers of others is put back after."""
+) -> Iterator[Campaign]:
+    """An interrupted campaign of the same study and build, else a new one, locked meanwhile. Where
+    servers of its own are measured, what a killed command left half-written is removed before, and
+    what one left changed on the servers of others is put back."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
     folder = resumable(study, builds[""], progress.say)
@@ -64,10 +65,10 @@ def open_campaign(
     else:
         asked = "-".join(filter(None, (study.name, study.key, study.profile.name)))
         folder = create(asked, description(study, builds[""], parameters, builds, seed))
-    campaign = Campaign(study, folder, tidy.meta(folder), progress)
     if not study.floor:
         guest.restore_others("", progress.say)
-    return campaign
+    with tidy.locked(folder):
+        yield Campaign(study, folder, tidy.meta(folder), progress)
 
 
 # -- how it goes on, and ends ----------------------------------------------------------------------

@@ -55,18 +55,18 @@ def measure_as_guest(
                 return None
             _taken(study, theirs)
             theirs.move_in()
-            campaign = course.open_campaign(study, {"": theirs.engine}, given, progress)
-            if not where.near:  # the machine that measures is not the one that is measured
-                campaign.save(host={"cpu": "a server elsewhere"})
-            progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
-            loading.place_script(lua, study, folder)
-            server = cast(Server, theirs)  # it has what a measurement asks of one
-            loading.fill(server, study)
-            pool = ServerPool(folder, {}, study)
-            pool.servers = [server]
-            with course.cleaned_up(campaign, pool):
-                progress.say(planned(campaign))
-                loop.as_guest(campaign, pool)
+            with course.open_campaign(study, {"": theirs.engine}, given, progress) as campaign:
+                if not where.near:  # the machine that measures is not the one that is measured
+                    campaign.save(host={"cpu": "a server elsewhere"})
+                progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
+                loading.place_script(lua, study, folder)
+                server = cast(Server, theirs)  # it has what a measurement asks of one
+                loading.fill(server, study)
+                pool = ServerPool(folder, {}, study)
+                pool.servers = [server]
+                with course.cleaned_up(campaign, pool):
+                    progress.say(planned(campaign))
+                    loop.as_guest(campaign, pool)
         course.finish(campaign)
     return campaign.folder
 

@@ -45,7 +45,7 @@ def _make(campaign: Campaign, pool: ServerPool, cell: schedule.Cell, lacks: int)
     if lacks <= 0 or campaign.skips(cell) or campaign.left_s <= 0:
         return
     try:
-        pool.fixtures.ready(cell.arm, cell.workload)
+        pool.ready(cell.arm, cell.workload)
         campaign.pair(pool, cell)
         for server in pool.servers:
             server.purge()

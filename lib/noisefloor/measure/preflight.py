@@ -59,8 +59,7 @@ def room(campaign: Campaign, pool: ServerPool) -> str:
     where the disk has less."""
     study, profile = campaign.study, campaign.study.profile
     data = max(size_of(s.datadir) for s in pool.templates.values())
-    servers = 1 if study.design == "switched" else 2
-    servers += pool.fixtures.copies
+    servers = (1 if study.design == "switched" else 2) + pool.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     written = _LOG_B_PER_S * profile.budget_min * 60
     logs = _REDO_B + min(_LOG_B, written) + 2 * _LOG_B_PER_S * longest

@@ -6,18 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError, last_words
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.measure.tools import Slice
-from noisefloor.model import Arm, Study, Workload
+from noisefloor.model import Arm, Workload
 from noisefloor.servers import evidence, innodb, prebuilt
 from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
-
-if TYPE_CHECKING:
-    from noisefloor.measure.server_pool import ServerPool
 
 _LOADERS = 16  # threads that make the backlog
 _LOOK_S = 0.5  # between two looks at how far a replica is
@@ -26,15 +24,15 @@ _SOURCE_ID, _REPLICA_ID = "11", "12"
 _FAST = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
 
 
-class ReplicationFixtures(tools.Fixtures):
-    """Keeps a source with its backlog for each arm. The servers of a block are the replicas: each
+class ReplicationPool(ServerPool):
+    """Also keeps a source with its backlog for each arm. The servers of a block are the replicas: each
     has the data from before the backlog, and catches up once."""
 
     tcp = True
     copies = 4  # a backlog and a running source for each arm
 
-    def __init__(self, pool: "ServerPool", study: Study) -> None:
-        super().__init__(pool, study)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.backlogs: dict[str, Server] = {}
         self.used: set[int] = set()  # processes of replicas that have caught up
 
@@ -51,9 +49,8 @@ class ReplicationFixtures(tools.Fixtures):
     def _backlog(self, arm: Arm, workload: Workload) -> Server:
         """A stopped server whose binary logs hold the workload's transactions, written under
         `arm`."""
-        template = self.pool.templates.get(arm.name) or self.pool.templates[""]
-        name = self.pool.new("backlog").name
-        made = template.sibling(self.pool.folder / name, {"server_id": _SOURCE_ID}, tcp=True)
+        template = self.templates.get(arm.name) or self.templates[""]
+        made = template.sibling(self.new("backlog"), {"server_id": _SOURCE_ID}, tcp=True)
         variables = dict(workload.settings) | dict(arm.switch)
 
         def make() -> None:
@@ -77,7 +74,7 @@ class ReplicationFixtures(tools.Fixtures):
         if run.server.pid in self.used:
             slot = run.facts["slot"]
             run.server.remove()
-            run.server = self.pool.servers[slot] = self.pool.fresh(run.arm)
+            run.server = self.servers[slot] = self.fresh(run.arm)
             run.server.start()
             run.server.only(run.variables)
         self.used.add(run.server.pid)
@@ -90,11 +87,11 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
     with ExitStack() as ends:
         sources = []
         for run in runs:
-            source = run.fixtures.backlogs[run.arm.name].copy(run.fixtures.pool.new("source"))
+            source = run.pool.backlogs[run.arm.name].copy(run.pool.new("source"))
             ends.callback(source.remove)
             source.start()
             source.only(run.variables)
-            run.replica = run.fixtures._fresh(run)
+            run.replica = run.pool._fresh(run)
             _follow(run.replica, source)
             sources.append(source)
         wanted = [_executed(source) for source in sources]

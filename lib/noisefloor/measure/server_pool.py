@@ -2,39 +2,57 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from noisefloor.measure import backup, clients, connections, replication, tools
+from noisefloor.measure.tools import NotHere
 from noisefloor.model import Arm, Study, Workload
-from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.server import Rows, Server, ServerError
 from noisefloor.servers.throttle import Throttle
-
-_FIXTURES: dict[str, type[tools.Fixtures]] = {
-    "": tools.Fixtures,
-    "backup": backup.BackupFixtures,
-    "connections": connections.ConnectionFixtures,
-    "clients": clients.ClientFixtures,
-    "replication": replication.ReplicationFixtures,
-}
 
 
 class ServerPool:
-    """The servers that a block measures on: one (switched) or two (side by side). `address`: of
-    the cluster whose workers are the clients."""
+    """The servers that a block measures on: one (switched) or two (side by side); and what the tools
+    of a study keep between its runs (archives, keys, clients), here nothing. `address`: of the cluster
+    whose workers are the clients."""
+
+    tcp = False  # whether the servers listen on an address
+    copies = 0  # data directories that runs need room for beside those of the measured servers
 
     def __init__(
         self, folder: Path, templates: Mapping[str, Server], study: Study, address: str = ""
     ) -> None:
-        self.folder, self.templates, self.address = folder, templates, address
-        self.fixtures: Any = _FIXTURES[study.kit](self, study)
+        self.folder, self.templates, self.study, self.address = folder, templates, study, address
         self.servers: list[Server] = []
         self._slow: dict[subprocess.Popen[bytes] | None, Throttle] = {}  # by process of a server
         self._count = 0
+
+    def configure(self, server: Server) -> None:
+        """What a fresh server needs before its start. Raises ServerError."""
+
+    def prebuild(self) -> None:
+        """Make what takes long, on the running servers, before the clock starts."""
+
+    def fact(self, name: str) -> Rows:
+        """Facts that are measured once a campaign, a row each."""
+        raise KeyError(name)
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Make sure that both can be measured here. Raises NotHere."""
+
+    def server(self, arm: Arm, workload: Workload) -> Server | None:
+        """The server that they have for themselves, started when first needed in a block."""
+        return None
+
+    def end_block(self) -> None:
+        """Removes what belongs to a block; the next one makes it again."""
+
+    def discard(self) -> None:
+        """End and remove everything that is kept between runs."""
+        self.end_block()
 
     def new(self, name: str) -> Path:
         """A path that is not taken, for a server or what is needed for a moment."""
@@ -44,24 +62,21 @@ class ServerPool:
     @contextlib.contextmanager
     def place(self, name: str) -> Iterator[Path]:
         """A folder for what is needed for a moment."""
-        folder = self.new(f"{name}-")
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        made = tempfile.TemporaryDirectory("", f"{name}-", self.folder, ignore_cleanup_errors=True)
+        with made as folder:
+            yield Path(folder)
 
     def fresh(self, arm: Arm, **settings: object) -> Server:
         """A stopped copy of the arm's data directory."""
         template = self.templates.get(arm.name) or self.templates[""]
-        given, tcp = {**arm.settings, **settings}, bool(settings) or self.fixtures.tcp
+        given, tcp = {**arm.settings, **settings}, bool(settings) or self.tcp
         server = template.copy(self.new("s"), given, tcp=tcp, environment=arm.environment)
-        self.fixtures.configure(server)
+        self.configure(server)
         return server
 
     def server_of(self, arm: Arm, slot: int, workload: Workload) -> Server:
         """The server that an arm is measured on."""
-        server = self.fixtures.server(arm, workload)
+        server = self.server(arm, workload)
         return server or self.servers[min(slot, len(self.servers) - 1)]
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
@@ -76,7 +91,7 @@ class ServerPool:
             try:
                 slow = self._slow[server.process] = Throttle(server.datadir, server.pid)
             except ServerError as e:
-                raise tools.NotHere(workload.name, str(e)) from None
+                raise NotHere(workload.name, str(e)) from None
         if slow:
             slow.limit(*((workload.writes_per_s, workload.reads_per_s) if workload else ()))
 
@@ -85,7 +100,7 @@ class ServerPool:
         for slow in self._slow.values():
             slow.remove()
         self._slow = {}
-        self.fixtures.end_block() if keep else self.fixtures.close()
+        self.end_block() if keep else self.discard()
         if not keep:
             for s in self.servers:
                 s.remove()

@@ -130,7 +130,7 @@ def _measured(study: Study, folder: Path, progress: Progress) -> Path:
     """Measure a campaign that has begun, in its folder, which goes where nothing is judged."""
     try:
         campaign = _Timed(study, folder, tidy.meta(folder), progress)
-        with contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
+        with tidy.locked(folder), contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
             campaign.measure(watch)
         campaign.finish()
     except BaseException:

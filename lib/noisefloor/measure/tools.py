@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
@@ -28,9 +28,6 @@ from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
 from noisefloor.servers.throttle import block_device
 from noisefloor.stats.within import mser5
-
-if TYPE_CHECKING:
-    from noisefloor.measure.server_pool import ServerPool
 
 _SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 _FULL = "event queue is full"  # what sysbench says when it cannot offer more
@@ -48,40 +45,6 @@ class NotHere(Exception):
         self.name, self.reason = name, reason
 
 
-class Fixtures:
-    """What the tools of a study keep between its runs (archives, keys, clients); this: nothing."""
-
-    tcp = False  # whether the servers listen on an address
-
-    def __init__(self, pool: "ServerPool", study: Study) -> None:
-        self.pool, self.study = pool, study
-
-    @property
-    def copies(self) -> int:
-        """How many data directories its runs need room for beside those of the measured servers."""
-        return int(bool(self.study.kit))
-
-    def configure(self, server: Server) -> None:
-        """What a fresh server needs before its start. Raises ServerError."""
-
-    def prebuild(self) -> None:
-        """Make what takes long, on the running servers, before the clock starts."""
-
-    def ready(self, arm: Arm, workload: Workload) -> None:
-        """Make sure that both can be measured here. Raises NotHere."""
-
-    def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The server that they have for themselves, started when first needed in a block."""
-        return None
-
-    def end_block(self) -> None:
-        """Removes what belongs to a block; the next one makes it again."""
-
-    def close(self) -> None:
-        """End and remove everything."""
-        self.end_block()
-
-
 @dataclass
 class Slice:
     """One run to make: on which server, under which arm, into which folder. `facts`: what its run.json
@@ -96,7 +59,7 @@ class Slice:
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server = LATER
-    fixtures: Any = LATER  # of its study
+    pool: Any = LATER  # that its servers are of
     gated: Gated = LATER  # a sysbench that has its connections already
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -206,7 +169,7 @@ def sysbench(run: Slice) -> dict[str, Any]:
     patience, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
     text = ""
     if run.workload.clients:
-        argv, code, cpu = run.fixtures.load(run, begun)
+        argv, code, cpu = run.pool.load(run, begun)
     elif run.gated:
         run.gated.go()
         begun()

@@ -87,7 +87,7 @@ def _zip(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
 def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
     rests on published numbers alone. ReportError for anything else."""
-    campaign = paths.campaign(name) if name in paths.campaigns() else None
+    campaign = results.folder_of(name) if name in paths.campaigns() else None
     facts = tidy.meta(campaign) if campaign else {}
     study = page_of(facts["study"], facts.get("key", "")) if campaign else name
     source = report.notebook(study)

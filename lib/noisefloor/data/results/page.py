@@ -1,14 +1,16 @@
 """Which campaigns are on one page."""
 
+import fcntl
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from noisefloor import paths, studies
-from noisefloor.data import design
+from noisefloor.data import design, tidy
 from noisefloor.data.results.campaign import Beside, Results
 from noisefloor.model import StudyError
+from noisefloor.text import Refusal
 
 SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
 Facts = dict[str, Any]  # of campaign.json
@@ -76,8 +78,24 @@ def names(text: str) -> list[str]:
 
 
 def named(text: str) -> tuple[Path, ...]:
-    """The folders of these campaigns. Raises paths.NotFound."""
-    return tuple(map(paths.campaign, names(text)))
+    """The folders of these campaigns, as `folder_of` finds them."""
+    return tuple(map(folder_of, names(text)))
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a campaign by its name. Raises paths.NotFound, and Refusal while it is measured:
+    nobody sees an estimate before its end."""
+    folder = paths.campaign(name)
+    try:
+        with tidy.locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return folder
+    except BlockingIOError:
+        facts = tidy.meta(folder)
+    budget_min, spent_min = facts["profile"]["budget_min"], facts["spent_s"] / 60
+    raise Refusal(
+        f"{name} is still being measured: at most {max(budget_min - spent_min, 0.0):.1f} of"
+        f" {budget_min:.1f} minutes of measuring are left; it is judged once, at its end"
+    )
 
 
 def beside(folder: Path) -> tuple[Path, ...]:

@@ -1,8 +1,11 @@
 """The folders of a campaign: read, checked, sealed."""
 
+import contextlib
+import fcntl
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -130,7 +133,19 @@ def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
     return facts
 
 
-# -- sealed ----------------------------------------------------------------------------------------
+# -- locked, sealed --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Lock a folder until the block ends, or the process, however it does: whoever measures a
+    campaign holds it so. `how`: as `fcntl.flock` takes it."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, how)
+        yield
+    finally:
+        os.close(place)
 
 
 def _sealed(campaign: Path) -> dict[str, Place]:

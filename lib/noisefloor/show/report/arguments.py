@@ -12,6 +12,7 @@ from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.parse import secrets
 from noisefloor.show.report.notebooks import refused
+from noisefloor.text import Refusal
 
 CAMPAIGNS = ("campaign", "campaigns")  # their names, or ""
 _OPENED = ("source", "against")  # a campaign's name or the path of an archive
@@ -81,7 +82,7 @@ def checked(notebook: Path, given: Mapping[str, Any] | None) -> dict[str, Any]:
         if result.get(name) and not given_file:  # a file is looked for by the notebook itself
             try:
                 results.named(result[name])
-            except paths.NotFound as problem:
+            except (paths.NotFound, Refusal) as problem:
                 raise refused(problem) from None
     return result
 
