@@ -648,9 +648,12 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
 @slow
 def test_binlog_encryption_as_a_guest(mysql, copy, tmp_path_factory, home):
     theirs = Theirs(copy(mysql, {}, tcp=True), tmp_path_factory.mktemp("private"))
-    asked = study.Request("binlog-encryption", profile="smoke", budget_min=0.1, server=theirs.url)
+    more = {"profile": "smoke", "budget_min": 0.1}
+    asked = study.Request("binlog-encryption", server=theirs.url, seed=7, **more)
     (folder,) = collect.measure_study(asked)
-    assert tidy.meta(folder)["key"] == "headline"  # one server alone is loaded
+    meta = tidy.meta(folder)
+    assert (meta["key"], meta["seed"]) == ("headline", 7)  # one server alone is loaded
+    assert meta["parameters"] == more
     theirs.unchanged()
     assert set(tidy.evidence(folder)["evidence"]) == {"binlog_encryption"}
     assert tidy.meta(folder)["engine"]["origin"].startswith("guest ")
