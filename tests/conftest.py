@@ -148,10 +148,11 @@ def shop(tmp_path_factory):
 def _template(shop: Path, name: str):
     from noisefloor import studies
     from noisefloor.measure import loading
+    from noisefloor.model import Request
     from noisefloor.servers import engines
     from noisefloor.servers.server import Server
 
-    chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
+    chosen = studies.load(Request("binlog-encryption", profile="smoke", engine=name))
     engine = engines.find(name)
 
     def in_folder(folder: Path) -> Server:

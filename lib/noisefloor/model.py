@@ -1,4 +1,4 @@
-"""What is compared: metrics, arms, workloads, profiles and studies."""
+"""What is compared: metrics, arms, workloads, profiles, studies, and the request for one."""
 
 import csv
 import sys
@@ -252,6 +252,59 @@ class Study:
     def workload(self, name: str) -> Workload:
         """The workload called `name`."""
         return {w.name: w for w in self.workloads}[name]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command or a notebook asks to be measured, and where.
+
+    `question`: "" for the study's headline, "all" for every one; `engine`: "" for the study's own;
+    `old`: the build that an upgrade comes from; `threads`, `budget_min`, `margin_pct`: (), 0 for the
+    profile's and each metric's own. Of an own study: `settings`, ``VARIABLE=VALUE,VALUE`` each;
+    `workload`, a script of sysbench, or the path of the user's own in its place, `lua`; `rate`, as
+    `studies.ab.offered` takes it, 0 for as many as it can do. `server`: the URL of one that Noisefloor did
+    not start, and what is measured on it all the same (`allow`); `clients`: the address of the cluster
+    whose workers load; `seed`: of the coins, None for a new one."""
+
+    study: str
+    question: str = ""
+    profile: str = "quick"
+    engine: str = ""
+    old: str = ""
+    threads: tuple[int, ...] = ()
+    margin_pct: float = 0.0
+    budget_min: float = 0.0
+    settings: tuple[str, ...] = ()
+    workload: str = "oltp_read_write"
+    lua: str = ""
+    rate: int | str = 0
+    allow: tuple[str, ...] = ()
+    server: str = ""
+    clients: str = ""
+    seed: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What campaign.json keeps of it: each value that is not the usual one, no address, no path."""
+        script = Path(self.lua).name
+        kept = replace(self, study="", question="", server="", clients="", seed=None, lua=script)
+        usual = vars(Request(""))
+        return {name: value for name, value in vars(kept).items() if value != usual[name]}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a request means on this machine, as far as that is known: the kind of its `engine`; the
+    `rate` that its share of a capacity is; which of its variables only a start of the server sets
+    (`static`); whether its script takes the tables' number and size (`sized`), and the sha256 of the
+    user's own (`digest`); (kind, label) of the `builds` of an upgrade."""
+
+    engine: str = ""
+    rate: int = 0
+    static: tuple[str, ...] = ()
+    sized: bool = True
+    digest: str = ""
+    builds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class StudyError(ValueError):

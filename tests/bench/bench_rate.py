@@ -10,7 +10,7 @@ from bench_rounds import Figure, Item, say
 from noisefloor import studies
 from noisefloor.data import results
 from noisefloor.measure import collect
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, Request
 
 MINUTES = {"at once": 4, "in turn": 4}  # of measuring, each
 METRICS_OF = ("cpu_per_transaction", "mean_latency", "p99")
@@ -44,11 +44,12 @@ def at_rate(quick: bool) -> Item:
 
 def _widths(alone: bool, blocks: int, minutes: float) -> dict:
     """Minutes that were measured, and the half width of each metric in percent."""
-    chosen = studies.load("calibration", question="rate-same", profile="quick", budget_min=minutes)
+    asked = Request("calibration", "rate-same", "quick", budget_min=minutes)
+    chosen = studies.load(asked)
     (work,) = chosen.workloads
     profile = replace(chosen.profile, blocks=blocks)
     chosen = replace(chosen, workloads=(replace(work, alone=alone),), profile=profile)
-    r = results.load(collect.measure_campaign(chosen))
+    r = results.load(collect.measure_campaign(chosen, asked))
     rows = r.alone().to_dict("records")
     half = {
         row["metric"]: 50 * math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"]))

@@ -65,7 +65,8 @@ def served(chosen: study.Study):
 
 def harness(quick: bool) -> Item:
     """TPS under the harness against bare sysbench on the same server, in coin-flipped pairs."""
-    pairs, chosen = 6 if quick else PAIRS, studies.load("binlog-encryption", profile="quick")
+    pairs = 6 if quick else PAIRS
+    chosen = studies.load(study.Request("binlog-encryption", profile="quick"))
     cell = Cell(chosen.workloads[0], 4, chosen.baseline)
     with alone(say), served(chosen) as begin, tempfile.TemporaryDirectory() as texts:
         campaign, bench = begin(chosen)
@@ -204,7 +205,7 @@ def usual(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tupl
 
 def real(rounds: int) -> Figure:
     """A known slowdown on a real server: our verdicts, and the usual plan once."""
-    chosen = studies.load("calibration", question="injected", profile="quick")
+    chosen = studies.load(study.Request("calibration", "injected", profile="quick"))
     arm = next(a for a in chosen.arms if a.name == SLOWER)
     profile = replace(chosen.profile, budget_min=BUDGET_MIN)
     only = replace(chosen.workloads[0], metrics=("tps",), deciding=("tps",))

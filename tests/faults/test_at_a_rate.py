@@ -280,9 +280,10 @@ def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
 ):
     monkeypatch.setattr(studies.ab, "WINDOW_S", (SECONDS, SECONDS))
     monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
-    given = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
+    asked = model.Request("own-study", "", "smoke", "mariadb", budget_min=0.3)
+    asked = replace(asked, settings=("sync_binlog=1,0",), rate="20000")
     with pytest.raises(CampaignError) as e:
-        collect.measure_study("own-study", rate="20000", budget_min=0.3, **given)
+        collect.measure_study(asked)
     n = sum(1 for r in paths.runs().glob("*/*-p[0-9]*-0-*"))
     assert f"saturated in {n} of {n} windows: no word at this rate; a server finished about" in str(
         e.value

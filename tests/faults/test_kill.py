@@ -17,7 +17,7 @@ from live import PATCHES, SEED, Live, asked, count, harm, promise, send
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import child, replication
-from noisefloor.model import Workload
+from noisefloor.model import Request, Workload
 from noisefloor.servers import session
 from noisefloor.servers.server import ServerError
 from test_campaign import no_data
@@ -201,7 +201,7 @@ def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
 
 # -- a replica -------------------------------------------------------------------------------------
 
-CHOSEN = studies.load("binlog-encryption", question="replica", profile="smoke")
+CHOSEN = studies.load(Request("binlog-encryption", "replica", profile="smoke"))
 WORKLOAD = replace(CHOSEN.workloads[0], events=5_000)  # seconds of applying
 CHOSEN = replace(CHOSEN, workloads=(WORKLOAD,))
 
@@ -265,8 +265,9 @@ MEASURES = (
     "# What does it cost?",
     PATCHES,
     "from noisefloor.notebook import report, results\n"
-    "asked = {'question': 'headline', 'profile': profile, 'budget_min': 0.2}\n"
-    "(folder,) = collect.obtain_campaigns('binlog-encryption', **asked)\n"
+    "from noisefloor.model import Request\n"
+    "asked = Request('binlog-encryption', 'headline', profile, budget_min=0.2)\n"
+    "(folder,) = collect.obtain_campaigns(asked)\n"
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",

@@ -16,6 +16,7 @@ from noisefloor import schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import child
 from noisefloor.measure.backup import pipe
+from noisefloor.model import Request
 
 HERE = all(map(shutil.which, ("zstd", "openssl", "mariabackup")))
 pytestmark = pytest.mark.skipif(not HERE, reason="zstd, openssl or mariadb-backup is missing")
@@ -48,7 +49,7 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     monkeypatch.setattr(child, "PATIENCE_S", 2)
     template = request.getfixturevalue(engine)
     both = [
-        studies.load("backup-encryption", question=q, profile="smoke", engine=engine)
+        studies.load(Request("backup-encryption", q, profile="smoke", engine=engine))
         for q in ("headline", "restore")
     ]
     works = tuple(w for s in both for w in s.workloads)

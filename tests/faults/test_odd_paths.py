@@ -48,7 +48,7 @@ def test_a_page_in_such_a_folder(project):
     assert_whole_page(out)
 
 
-SMOKE = studies.load("binlog-encryption", profile="smoke")
+SMOKE = studies.load(study.Request("binlog-encryption", profile="smoke"))
 
 
 @pytest.mark.parametrize(

@@ -145,10 +145,11 @@ def theirs(template, kept, shop, tmp_path_factory, home, monkeypatch):
     kept.pop(kind).server.remove()
 
 
-def measured(server: str, *settings: str, **more):
+def measured(server: str, *settings: str, dry=None, **more):
     """A campaign of about two pairs, as a guest."""
     given = {"settings": settings or ("sync_binlog=1,0",), "profile": "smoke", "budget_min": 0.05}
-    return next(iter(collect.obtain_campaigns("own-study", **(given | more), server=server)), None)
+    asked = study.Request("own-study", **(given | more), server=server)
+    return next(iter(collect.measure_study(asked, dry)), None)
 
 
 # what an administrator would have to agree to, all of it
@@ -501,7 +502,7 @@ def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, monkeypatch):
 def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
     theirs.server.script("SET GLOBAL max_connections = 40")
     with pytest.raises(ServerError, match=r"40 connections, .* 64 threads would leave too few"):
-        measured(theirs.url, threads=[64])
+        measured(theirs.url, threads=(64,))
 
 
 @slow
@@ -647,21 +648,25 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
 @slow
 def test_binlog_encryption_as_a_guest(mysql, copy, tmp_path_factory, home):
     theirs = Theirs(copy(mysql, {}, tcp=True), tmp_path_factory.mktemp("private"))
-    asked = {"profile": "smoke", "budget_min": 0.1, "server": theirs.url}
-    (folder,) = collect.obtain_campaigns("binlog-encryption", **asked)
-    assert tidy.meta(folder)["key"] == "headline"  # one server alone is loaded
+    more = {"profile": "smoke", "budget_min": 0.1}
+    asked = study.Request("binlog-encryption", server=theirs.url, seed=7, **more)
+    (folder,) = collect.measure_study(asked)
+    meta = tidy.meta(folder)
+    assert (meta["key"], meta["seed"]) == ("headline", 7)  # one server alone is loaded
+    assert meta["parameters"] == more
     theirs.unchanged()
     assert set(tidy.evidence(folder)["evidence"]) == {"binlog_encryption"}
     assert tidy.meta(folder)["engine"]["origin"].startswith("guest ")
 
 
+NOBODY = "mysql://bench@192.0.2.1"
+
+
 def test_a_study_that_needs_its_own_servers_is_refused_before_anybody_is_asked(home):
     with pytest.raises(study.StudyError, match="needs servers of its own"):
-        collect.obtain_campaigns("tablespace-encryption", server="mysql://bench@192.0.2.1")
+        collect.measure_study(study.Request("tablespace-encryption", server=NOBODY))
     with pytest.raises(study.StudyError, match="needs servers of its own"):
-        collect.obtain_campaigns(
-            "binlog-encryption", question="replica", server="mysql://bench@192.0.2.1"
-        )
+        collect.measure_study(study.Request("binlog-encryption", "replica", server=NOBODY))
 
 
 @slow

@@ -42,15 +42,21 @@ def test_what_is_asked_is_read(settings, found):
     assert asked(settings) == found
 
 
-@pytest.mark.parametrize("settings", [["x y=1,2"], ["x=1,2\ndatadir=/"], []], ids=str)
+def own(settings: tuple[str, ...], server: str = "", **known) -> study.Study:
+    """The study of these settings, with what is `known` of them on this machine."""
+    asked = study.Request("own-study", settings=settings, server=server)
+    return studies.load(asked, study.Resolved(**known))
+
+
+@pytest.mark.parametrize("settings", [("x y=1,2",), ("x=1,2\ndatadir=/",), ()], ids=str)
 def test_what_cannot_be_asked_is_one_sentence(settings):
     """And other questions: tests/data/refused.toml."""
     with pytest.raises(study.StudyError, match=r"(needed|compare).*; nothing was measured$"):
-        studies.load("own-study", settings=settings)
+        own(settings)
 
 
 def test_several_variables_make_every_combination_against_the_first():
-    s = studies.load("own-study", settings=["a=1,2", "b=x,y,z", "c=9"])
+    s = own(("a=1,2", "b=x,y,z", "c=9"))
     assert s.baseline.name == "a=1, b=x"
     names = ["b=y", "b=z", "a=2", "a=2, b=y", "a=2, b=z"]
     assert [a.name for a in s.arms] == names
@@ -59,14 +65,14 @@ def test_several_variables_make_every_combination_against_the_first():
     assert s.settings["c"] == "9"
     assert s.design == "switched"
     assert s.profile.budget_min == 5 * study.PROFILES["quick"].budget_min
-    started = studies.load("own-study", settings=["a=1,2", "b=x,y"], static=("b",))
+    started = own(("a=1,2", "b=x,y"), static=("b",))
     assert started.design == "side by side"
     assert all(a.settings and not a.switch for a in (started.baseline, *started.arms))
     disk = ["disk_bytes_per_transaction" in x.workloads[0].metrics for x in (started, s)]
     assert disk == [True, False]  # a server that is switched may write what the other arm changed
-    assert studies.load("own-study", settings=["a=1,2", "c=9"], static=("c",)).design == "switched"
-    schedule.check(studies.load("own-study", settings=["a=1,-1"]))
-    s = studies.load("own-study", settings=["binlog_encryption=OFF,ON"])  # proved on disk
+    assert own(("a=1,2", "c=9"), static=("c",)).design == "switched"
+    schedule.check(own(("a=1,-1",)))
+    s = own(("binlog_encryption=OFF,ON",))  # proved on disk
     assert s.baseline.expect == {"binlog_encryption": "OFF", "binlog": "plain"}
     assert s.arms[0].expect == {"binlog_encryption": "ON", "binlog": "encrypted"}
 
@@ -94,9 +100,9 @@ def percent(log):
     return 100 * math.expm1(log)
 
 
-@pytest.mark.parametrize("guest", [False, True])
-def test_main_effects_and_what_both_do_beyond_their_sum(guest):
-    s = studies.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
+@pytest.mark.parametrize("server", ["", "env"])
+def test_main_effects_and_what_both_do_beyond_their_sum(server):
+    s = own(("a=1,2", "b=x,y", "c=9"), server=server)
     logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
     found = factors.effects(Told(s, [(k, *map(percent, v)) for k, v in logs.items()]))
     found = found.set_index("setting")
@@ -115,9 +121,9 @@ def test_main_effects_and_what_both_do_beyond_their_sum(guest):
 
 
 def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
-    one = studies.load("own-study", settings=["a=1,2"])
+    one = own(("a=1,2",))
     assert factors.effects(Told(one, [("a=2", 1.0, 0.5, 1.5)])).empty
-    two = studies.load("own-study", settings=["a=1,2,3"])
+    two = own(("a=1,2,3",))
     found = factors.effects(Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]))
     assert list(found["verdict"]) == ["cannot tell", "faster"]
     assert factors.effects(Told(two, [("a=2", 1.0, 0.5, 1.5)])).empty  # an arm without a row

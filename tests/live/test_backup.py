@@ -272,9 +272,8 @@ def begun_whole(campaign):
     def begin(template, question, **work):
         if template.engine.kind == "mariadb" and not shutil.which("mariabackup"):
             pytest.skip("no mariadb-backup here")
-        chosen = studies.load(
-            "backup-encryption", question=question, profile="smoke", engine=template.engine.kind
-        )
+        engine = template.engine.kind
+        chosen = studies.load(study.Request("backup-encryption", question, "smoke", engine))
         first = study.replace(chosen.workloads[0], **work)
         profile = study.replace(chosen.profile, rows=1_000)
         chosen = study.replace(chosen, workloads=(first,), profile=profile)
@@ -357,7 +356,7 @@ PAGE_B = 16 << 10
 def test_rows_compress_as_those_of_the_source(mariadb, copy):
     """7.6 to 1, pages left out that hold nothing yet; as sysbench makes them they compress 2.4 to
     1."""
-    chosen = studies.load("backup-encryption", profile="smoke")
+    chosen = studies.load(study.Request("backup-encryption", profile="smoke"))
     chosen = study.replace(chosen, profile=study.replace(chosen.profile, rows=40_000), tables=1)
     own = copy(mariadb)
     with own:
@@ -375,7 +374,7 @@ def test_rows_compress_as_those_of_the_source(mariadb, copy):
 def test_an_archive_is_as_small_as_that_of_the_source(begun, mariadb, tmp_path):
     """Of all files of a server, with as many rows as a quick campaign has."""
     chosen, bench = begun(mariadb, "headline")
-    quick = studies.load("backup-encryption", profile="quick")
+    quick = studies.load(study.Request("backup-encryption", profile="quick"))
     (server,) = bench.servers
     server.script(*(f"DROP TABLE IF EXISTS noisefloor.sbtest{n}" for n in range(1, 9)))
     loading.fill(server, quick)
@@ -479,8 +478,8 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
 def test_an_arm_with_other_tables_has_a_server_of_its_own(home):
     """It starts when the baseline's does, and nobody is warmed up: every run begins cold. What it
     makes is larger, and its tables are encrypted."""
-    asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.5}
-    (folder,) = collect.obtain_campaigns("backup-encryption", **asked)
+    asked = study.Request("backup-encryption", "encrypted-tables", "smoke", budget_min=0.5)
+    (folder,) = collect.obtain_campaigns(asked)
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
     assert not [r for r in runs if r["warmup"]]
     plain, encrypted = "none, copied tables", "none, encrypted tables"

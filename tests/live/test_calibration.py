@@ -24,6 +24,7 @@ from noisefloor import paths, schedule, stats, studies
 from noisefloor.calibrate import goals, heldout, live, rivals, tables, truth
 from noisefloor.data import design, results, tidy
 from noisefloor.measure import collect
+from noisefloor.model import Request
 from noisefloor.stats import combine, scatter
 from noisefloor.stats.runs import BUCKET
 
@@ -182,7 +183,7 @@ def slow(arm, metric):
 def campaign(question="injected", effect=slow, *, sd=0.01, block_sd=0.0, blocks=12, size=5, metrics=live.JUDGED, threads=(4,), seed=1):  # fmt: skip
     """A Results of a calibration question whose arms have these true log changes."""
     rng = np.random.default_rng(seed)
-    chosen = studies.load("calibration", question=question, profile="standard")
+    chosen = studies.load(Request("calibration", question, profile="standard"))
     (work,) = (replace(w, threads=threads) for w in chosen.workloads)
     chosen, rows = replace(chosen, workloads=(work,)), []
     for (block, arm), t in itertools.product(enumerate(chosen.arms * blocks), threads):
@@ -230,7 +231,7 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
     opened |= {q: at_once(q, 1.0) for q in studies.questions("calibration") if "rate-" in q}
     monkeypatch.setattr(results, "load", {r.folder: r for r in opened.values()}.get)
     monkeypatch.setattr(
-        collect, "measure_study", lambda study, question, profile: (opened[question].folder,)
+        collect, "measure_study", lambda asked: (opened[asked.question].folder,)
     )
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
     monkeypatch.setattr(heldout, "comparisons", lambda opened: [])
@@ -425,7 +426,7 @@ def _designs():
 
 def sat(question, *sittings, study="binlog-encryption", threads=(1, 4), joint=True, metric="tps"):
     """Opened campaigns of a question, one a sitting: their log changes, by thread count the same."""
-    chosen = studies.load(study, question=question, profile="standard")
+    chosen = studies.load(Request(study, question, profile="standard"))
     for n, change in enumerate(sittings):
         places = [(t, False) for t in threads] + [(pd.NA, True)] * joint
         rows = [
@@ -641,5 +642,5 @@ def test_all_recorded_campaigns_that_came_to_their_end_are_opened(tmp_path, monk
 
 
 def test_kin_of_a_workload_with_known_work_is_its_script():
-    chosen = studies.load("calibration", question="aa")
+    chosen = studies.load(Request("calibration", "aa"))
     assert schedule.kin(chosen, chosen.workloads[0])[1] == "oltp_read_write"

@@ -275,7 +275,7 @@ def test_warnings_say_what_makes_a_run_less_trustworthy():
 
 @pytest.mark.parametrize("pairs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, mysql, pairs):
-    chosen = studies.load("binlog-encryption", question="replica", profile="smoke")
+    chosen = studies.load(model.Request("binlog-encryption", "replica", profile="smoke"))
     c, bench = campaign(chosen, mysql, chosen.baseline, *chosen.arms)
     (work,), (arm,) = chosen.workloads, chosen.arms
     bench.ready(arm, work)
@@ -303,7 +303,7 @@ def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, m
 
 
 def test_a_large_transaction_does_not_fit_into_the_cache_of_its_session(campaign, mysql):
-    chosen = studies.load("binlog-encryption", question="headline", profile="smoke")
+    chosen = studies.load(model.Request("binlog-encryption", "headline", profile="smoke"))
     c, bench = campaign(chosen, mysql)
     for name in ("in memory", "large transactions"):
         c.pair(bench, cell_of(chosen, workload=chosen.workload(name)))

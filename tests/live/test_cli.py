@@ -277,8 +277,8 @@ def asked(home, monkeypatch):
     """What `collect.measure_study` is asked for; nothing is measured."""
     found = {}
 
-    def measured(study, **given):
-        found.update(given, study=study)
+    def measured(request, dry):
+        found.update(vars(request))
         raise collect.StudyError("nothing was measured")
 
     monkeypatch.setattr(collect, "measure_study", measured)
@@ -302,7 +302,7 @@ def test_a_question_reaches_the_measurement(question, asked):
     result = run("run", "tablespace-encryption", "--profile", "smoke", "--threads", "1,4", *more)
     assert result.stderr == "noisefloor: nothing was measured\n"
     assert (asked["study"], asked["question"]) == ("tablespace-encryption", question)
-    assert (asked["profile"], asked["threads"]) == ("smoke", [1, 4])
+    assert (asked["profile"], asked["threads"]) == ("smoke", (1, 4))
     assert (asked["margin_pct"], asked["budget_min"]) == (0.0, 0.0)  # the profile's
 
 

@@ -139,7 +139,7 @@ def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkey
     assert meta["finished"]
     assert {w["clients"] for w in meta["workloads"]} == {2}
     assert study.study_of(meta) == study.from_clients(
-        studies.load("binlog-encryption", profile="smoke", budget_min=0.3), 2
+        studies.load(study.Request("binlog-encryption", profile="smoke", budget_min=0.3)), 2
     )
     assert all(tidy.CLIENTS in tidy.read(r)["sha256"] for r in tidy.run_folders(folder))
     table, problems, _ = tidy.opened(folder).tidy_runs
@@ -176,4 +176,4 @@ def test_what_cannot_be_is_one_sentence(home, two, more, code, says):
 @pytest.mark.parametrize("name", ["backup-encryption", "ssl-connections"])
 def test_studies_that_sysbench_does_not_load(name):
     with pytest.raises(study.StudyError, match="--clients is for sysbench alone"):
-        study.from_clients(studies.load(name, profile="smoke"), 2)
+        study.from_clients(studies.load(study.Request(name, profile="smoke")), 2)

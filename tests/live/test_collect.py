@@ -22,7 +22,7 @@ from noisefloor.measure.folder import resumable, write_json
 from noisefloor.measure.gate import FIRST, WAITING
 from noisefloor.servers import doctor, engines
 
-SMOKE = studies.load("binlog-encryption", profile="smoke")
+SMOKE = studies.load(study.Request("binlog-encryption", profile="smoke"))
 MAIN = SMOKE.workloads[0]
 
 
@@ -126,8 +126,9 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
 
 # -- one server, and two side by side --------------------------------------------------------------
 
-ASKED = {"profile": "smoke", "budget_min": 0.4}  # two blocks at least on a busy machine
-LONG = studies.load("binlog-encryption", **ASKED)
+# two blocks at least on a busy machine
+ASKED = study.Request("binlog-encryption", profile="smoke", budget_min=0.4)
+LONG = studies.load(ASKED)
 LONG = replace(LONG, profile=replace(LONG.profile, blocks=9))  # more than its budget holds
 
 
@@ -143,7 +144,7 @@ def finished(tmp_path_factory, mysql, printed):
     with moved(tmp_path_factory.mktemp("finished")) as home, pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "templates", lambda *a: {"": mysql})
         with contextlib.redirect_stderr(printed):
-            folder = collect.measure_campaign(LONG, parameters=ASKED)
+            folder = collect.measure_campaign(LONG, ASKED)
         assert [p.name for p in (home / ".servers").iterdir()] == ["lock"]  # nothing is left
     return folder
 
@@ -203,7 +204,7 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
     write_json(unfinished / "campaign.json", meta | {"finished": ""})
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
     assert resumable(chosen, build, said.append) == unfinished
-    other = studies.load("binlog-encryption", question="throttled", **ASKED)
+    other = studies.load(replace(ASKED, question="throttled"))
     for different in (replace(chosen, margin_pct=1), other):
         assert resumable(different, build, said.append) is None
     assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
@@ -251,8 +252,8 @@ def shows_no_estimate(said: str) -> None:
 
 def test_mariadb_side_by_side(loaded, mariadb):
     loaded(mariadb)
-    asked = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.3, "question": "headline"}
-    (folder,) = collect.obtain_campaigns("binlog-encryption", **asked)
+    asked = study.Request("binlog-encryption", "headline", "smoke", "mariadb", budget_min=0.3)
+    (folder,) = collect.obtain_campaigns(asked)
     assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
     judged = assert_whole(folder, "side by side")
     differs = tidy.differences(folder)
@@ -272,17 +273,18 @@ def test_mariadb_side_by_side(loaded, mariadb):
     assert set(judged["block"]) <= warm.keys()
     slices_s = sum(f["slice_s"] for f in runs if not f["warmup"])
     assert tidy.meta(folder)["slices_s"] == slices_s
-    assert collect.obtain_campaigns("binlog-encryption", campaign=folder.name) == (folder,)
+    assert collect.obtain_campaigns(asked, folder.name) == (folder,)
 
 
 @pytest.mark.slow
 def test_a_restart_has_no_warm_up_slices(loaded, mysql):
     loaded(mysql)
-    chosen = studies.load("tablespace-encryption", question="restart", profile="smoke")
+    asked = study.Request("tablespace-encryption", "restart", "smoke")
+    chosen = studies.load(asked)
     arms = [study.Arm("plain"), study.Arm("again")]
     profile = replace(chosen.profile, budget_min=0.1)  # one pair
     folder = collect.measure_campaign(
-        replace(chosen, baseline=arms[0], arms=(arms[1],), profile=profile, keyring=False)
+        replace(chosen, baseline=arms[0], arms=(arms[1],), profile=profile, keyring=False), asked
     )
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
     assert {f["workload_tool"] for f in runs} == {"restart"}
@@ -294,17 +296,21 @@ def test_a_restart_has_no_warm_up_slices(loaded, mysql):
 
 @pytest.fixture
 def measured(home, monkeypatch):
-    """measured(study, **asked): the studies that would be measured, in order; also in `.found`."""
+    """measured(study, **asked): the studies that would be measured, in order; also in `.found`. Each
+    gets the request as it was made."""
 
     def asks(name: str, **asked) -> list[study.Study]:
-        asks.found = []
-        collect.measure_study(name, **asked)
+        asks.found, asks.request = [], study.Request(name, **asked)
+        collect.measure_study(asks.request)
         return asks.found
 
+    def campaign(chosen: study.Study, request: study.Request) -> Path:
+        assert request is asks.request
+        asks.found.append(chosen)
+        return home
+
     asks.found = []
-    monkeypatch.setattr(
-        collect, "measure_campaign", lambda chosen, **_: asks.found.append(chosen) or home
-    )
+    monkeypatch.setattr(collect, "measure_campaign", campaign)
     return asks
 
 

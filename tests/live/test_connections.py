@@ -23,7 +23,7 @@ from noisefloor.servers.server import ServerError
 
 
 def asked(question):
-    return studies.load("ssl-connections", question=question, profile="standard")
+    return studies.load(study.Request("ssl-connections", question, profile="standard"))
 
 
 ALL = [asked(question) for question in studies.questions("ssl-connections")]
@@ -276,7 +276,7 @@ def test_connections_at_a_rate(campaign, mysql, tmp_path, dear):
     was to begin: one client alone sees all that wait for it while the server stands still."""
     if "SSH" in dear and not here(wire.sshd_program):
         pytest.skip("sshd is missing")
-    chosen = studies.load("ssl-connections", question="rate", profile="smoke")
+    chosen = studies.load(study.Request("ssl-connections", "rate", profile="smoke"))
     c, bench = campaign(chosen, mysql)
     work = chosen.workload("connections, 50 a second")
     cells = {x.arm.name: x for x in schedule.cells(chosen) if x.workload is work}

@@ -28,7 +28,7 @@ BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def written():
     """campaign.json of a published question, begun now."""
-    chosen = studies.load(LEAD[0], question=LEAD[1], profile="standard")
+    chosen = studies.load(model.Request(LEAD[0], LEAD[1], profile="standard"))
     return description(chosen, engines.find("mysql"), {})
 
 
@@ -187,12 +187,12 @@ def test_the_most_wanted_that_fit_are_measured_and_a_failure_is_one_sentence(hom
     clock, made = [0.0], []
     minutes = {"a": 24, "b": 40, "c": 20, "d": 13, "e": 2}
 
-    def measured(study, question, profile):
-        clock[0] += 60 * minutes[question]
-        made.append((study, question, profile))
-        if question == "d":
+    def measured(asked):
+        clock[0] += 60 * minutes[asked.question]
+        made.append((asked.study, asked.question, asked.profile))
+        if asked.question == "d":
             raise CampaignError("the disk is full")
-        return (home / question,)
+        return (home / asked.question,)
 
     listed = [lacking.Due("s", q, "?", 0, 1, m, q == "a") for q, m in minutes.items()]
     monkeypatch.setattr(lacking, "due", lambda: listed)

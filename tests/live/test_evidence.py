@@ -7,6 +7,7 @@ import pytest
 from conftest import mostly
 from noisefloor import studies
 from noisefloor.measure import replication, workloads
+from noisefloor.model import Request
 from noisefloor.servers import evidence
 from noisefloor.servers.evidence import EvidenceError
 
@@ -77,8 +78,8 @@ def test_rows_can_be_read_in_every_file_of_a_plain_server(own):
 def encrypted(template, copy, kind: str):
     """A running copy whose arm is the tablespace study's."""
     question = {"tables only": "headline", "everything": "writes"}[kind]
-    asked = {"question": question, "profile": "smoke", "engine": template.engine.kind}
-    arm = studies.load("tablespace-encryption", **asked).arm(kind)
+    asked = Request("tablespace-encryption", question, "smoke", template.engine.kind)
+    arm = studies.load(asked).arm(kind)
     server = copy(template, arm.settings)
     server.start()
     server.script(*workloads.statements(arm.prepare, 5))
@@ -88,7 +89,8 @@ def encrypted(template, copy, kind: str):
 @mostly("mariadb")
 def test_plain_tables_have_the_history_of_encrypted_ones(template, copy):
     """Both are copied once: pages as full, files as large. As loaded they are larger."""
-    asked = studies.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
+    kind = template.engine.kind
+    asked = studies.load(Request("tablespace-encryption", profile="smoke", engine=kind))
     sizes = []
     for prepare in (asked.baseline.prepare, asked.arms[0].prepare, ()):
         with copy(template) as server:
@@ -191,7 +193,7 @@ def test_a_session_that_is_encrypted_is_not_off(monkeypatch):
 
 
 def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):
-    chosen = studies.load("version-upgrade", question="thread-pool", profile="standard")
+    chosen = studies.load(Request("version-upgrade", "thread-pool", profile="standard"))
     _, pooled = chosen.arms  # as the source tuned it
     expect = {k: v for k, v in pooled.expect.items() if k != "redo capacity"}
     with copy(mysql, pooled.settings, environment=pooled.environment) as server:

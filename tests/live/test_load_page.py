@@ -12,6 +12,7 @@ import pytest
 
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
+from noisefloor.model import Request
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
 from noisefloor.show.report import answers
@@ -196,7 +197,7 @@ def test_names_in_the_field_are_text():
 
 
 def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_saturated():
-    asked = studies.load("binlog-encryption", question="rate", profile="standard")
+    asked = studies.load(Request("binlog-encryption", "rate", profile="standard"))
     (plain, encrypted), rows = asked.compared, []
     full = {
         w.name: {encrypted.name: [n, 10]}

@@ -19,7 +19,7 @@ from noisefloor.data import results, tidy
 from noisefloor.data.tidy import rates
 from noisefloor.measure import ab, collect, loading, tools
 from noisefloor.measure import campaign as campaigns
-from noisefloor.model import as_guest
+from noisefloor.model import Request, as_guest
 from noisefloor.servers.server import ServerError
 from noisefloor.studies.ab import RATE_MOST, share_of
 from test_campaign import aside, no_data, whole
@@ -28,7 +28,8 @@ RATE, SECONDS = 80, 4
 
 
 def study(rate=RATE, clients=64, seconds=SECONDS):
-    asked = studies.load("own-study", settings=["sync_binlog=1,0"], rate=rate, profile="smoke")
+    asked = Request("own-study", profile="smoke", settings=("sync_binlog=1,0",), rate=rate)
+    asked = studies.load(asked)
     (work,) = asked.workloads
     work = replace(work, threads=(clients,), slices={str(clients): seconds})
     profile = replace(asked.profile, rows=1_000)
@@ -214,8 +215,8 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     monkeypatch.setattr(loading, "templates", lambda *given: {"": mariadb})
     measured, looks = ab._capacity, []
     monkeypatch.setattr(ab, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
-    asked = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
-    asked |= {"rate": "25%", "budget_min": 0.3}
+    asked = Request("own-study", "", "smoke", "mariadb", budget_min=0.3)
+    asked = replace(asked, settings=("sync_binlog=1,0",), rate="25%")
 
     def interrupted(*given):
         raise KeyboardInterrupt
@@ -223,7 +224,7 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     with monkeypatch.context() as patch:
         patch.setattr(campaigns.Campaign, "pair", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            collect.measure_study("own-study", **asked)
+            collect.measure_study(asked)
     said = re.search(r"capacity ([\d,]+) .*; 25 % of it, to two digits: ([\d,]+)", capsys.readouterr().err)  # fmt: skip
     capacity, rate = (int(n.replace(",", "")) for n in said.groups())
     assert rate == pytest.approx(capacity / 4, rel=0.05)
@@ -231,21 +232,21 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     (work,) = tidy.meta(folder)["workloads"]
     assert (work["rate"], work["name"]) == (rate, f"oltp_read_write, {rate:,} a second")
     assert tidy.meta(folder)["parameters"]["rate"] == "25%"
-    assert collect.measure_study("own-study", **asked) == (folder,)
+    assert collect.measure_study(asked) == (folder,)
     assert len(looks) == 1
     assert {tidy.read(run)["rate"] for run in tidy.run_folders(folder)} == {rate}
-    collect.measure_study("own-study", **asked)  # that one has ended
+    collect.measure_study(asked)  # that one has ended
     assert len(looks) == 2
 
 
 def test_the_half_width_to_expect_at_once_and_in_turn():
-    asked = {"settings": ["sync_binlog=1,0"], "rate": 500}
-    at_once = schedule.plan(studies.load("own-study", **asked))["expected"]
+    asked = Request("own-study", settings=("sync_binlog=1,0",), rate=500)
+    at_once = schedule.plan(studies.load(asked))["expected"]
     known = json.loads(paths.noise_file("noise", local=False).read_text())["at a rate, at once"]
     for metric, half in at_once.items():  # two-sided t of eight blocks, some windows each
         assert 0.3 < half / known[metric]["64"] < 1.1
     floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
-    theirs = as_guest(studies.load("own-study", guest=True, **asked), floor, "", cpu=True)
+    theirs = as_guest(studies.load(replace(asked, server="env")), floor, "", cpu=True)
     in_turn = schedule.plan(theirs)["expected"]
     assert in_turn["p99"] > 2 * at_once["p99"]
     assert in_turn["cpu_per_transaction"] > 1.5 * at_once["cpu_per_transaction"]

@@ -19,6 +19,7 @@ from conftest import alive, command_lines, mostly
 from noisefloor import studies
 from noisefloor.measure import server_pool, tools
 from noisefloor.measure.child import Child
+from noisefloor.model import Request
 from noisefloor.servers import disk, evidence, innodb
 from noisefloor.servers.sandbox import looks, sandbox, secret_file, sweep
 from noisefloor.servers.server import Server, ServerError, SettingError
@@ -73,7 +74,7 @@ def test_a_secret_file_is_private_before_it_holds_the_secret(tmp_path):
 
 
 def test_no_password_stands_in_a_command_line_while_sysbench_runs(running, tmp_path):
-    chosen = studies.load("binlog-encryption", profile="smoke", engine=running.engine.kind)
+    chosen = studies.load(Request("binlog-encryption", profile="smoke", engine=running.engine.kind))
     slice_ = tools.Slice(chosen, running, chosen.baseline, chosen.workloads[0], 2, 1, tmp_path)
     result, seen = {}, []
     thread = threading.Thread(target=lambda: result.update(tools.sysbench(slice_)))

@@ -18,7 +18,7 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, loading, tools
 from noisefloor.servers import engines
 
-STUDY = studies.load("tablespace-encryption", question="restart", profile="smoke")
+STUDY = studies.load(study.Request("tablespace-encryption", "restart", profile="smoke"))
 STUDY = replace(STUDY, profile=replace(STUDY.profile, rows=1_000))
 RESTART, PLAIN = STUDY.workload("restart"), study.Arm("plain")
 
@@ -118,7 +118,7 @@ def test_how_a_build_was_made_is_read_from_it(running):
 
 
 def test_pool_counters_are_kept_with_a_run(mysql, copy, tmp_path):
-    chosen = studies.load("version-upgrade", question="thread-pool", profile="smoke")
+    chosen = studies.load(study.Request("version-upgrade", "thread-pool", profile="smoke"))
     chosen, arm = replace(chosen, profile=STUDY.profile), chosen.arms[-1]
     with copy(mysql, arm.settings) as server:
         one = tools.Slice(chosen, server, arm, chosen.workloads[0], 4, 1, tmp_path)
@@ -229,7 +229,7 @@ def test_connections_that_are_not_made_in_time(one, tmp_path, monkeypatch):
 
 def test_a_profile_names_functions_of_the_server(one, tmp_path):
     """Needs perf (package linux-perf), and the right to sample."""
-    chosen = studies.load("binlog-encryption", question="profile", profile="smoke")
+    chosen = studies.load(study.Request("binlog-encryption", "profile", profile="smoke"))
     work = chosen.workloads[0]
     one.only(work.settings)
     try:

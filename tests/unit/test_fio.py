@@ -9,11 +9,12 @@ import pytest
 from noisefloor import paths, studies
 from noisefloor.data import tidy
 from noisefloor.measure.campaign import Campaign
+from noisefloor.model import Request
 from noisefloor.servers import disk
 from noisefloor.servers.sandbox import ServerError
 
 RECORDED = "settings-doublewrite-standard-20261129-233625"
-THROTTLED = studies.load("tablespace-encryption", question="throttled", profile="standard")
+THROTTLED = studies.load(Request("tablespace-encryption", "throttled", profile="standard"))
 
 
 @pytest.fixture(scope="module")

@@ -212,6 +212,21 @@ def test_an_environment_is_not_changed_on_the_way(library):
     assert those(library, changes_its_environment) == ["cli/measuring.py", "data/cluster.py"]
 
 
+WAY = {
+    *("cli/measuring.py", "show/report/answers.py", "show/report/batch.py", "studies/__init__.py"),
+    *("studies/ab.py", "measure/due.py", "measure/collect.py", "measure/asking.py"),
+    *("measure/ab.py", "measure/course.py", "measure/elsewhere.py"),
+}
+
+
+def test_from_a_command_to_its_campaign_a_request_is_handed_down(library):
+    """Not keywords of any name, of which a misspelt one is an error late, or none."""
+    way = [m for m in library if m.path in WAY]
+    assert len(way) == len(WAY)
+    taking = {f.name for m in way for f in m.functions if f.args.kwarg}
+    assert taking == {"run", "ab"}  # what click gives them is spelt out in `_request`
+
+
 # -- unit tests need no server and draw nothing ----------------------------------------------------
 
 DRAWS = ("matplotlib", "seaborn", "playwright", "noisefloor.show.plots", "analysis")

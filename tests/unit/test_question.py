@@ -10,12 +10,13 @@ import pytest
 
 from noisefloor import paths, studies
 from noisefloor.data import design, question, results
+from noisefloor.model import Request
 from noisefloor.stats import rule
 from noisefloor.stats.runs import BUCKET
 
 GOLDEN = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 ZEN = {"vendor": "AuthenticAMD", "family": 23, "model": 1, "stepping": 2}
-BINLOG = studies.load("binlog-encryption", profile="standard")
+BINLOG = studies.load(Request("binlog-encryption", profile="standard"))
 
 
 def recorded():

@@ -10,6 +10,7 @@ import pytest
 from noisefloor import schedule, studies
 from noisefloor.data import question, tidy
 from noisefloor.data.tidy import rates
+from noisefloor.model import Request
 from noisefloor.parse import RESOLUTION
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 
@@ -139,7 +140,7 @@ def judged(study, full=0, windows=20, seed=8, metric="cpu_per_transaction", swin
 
 @pytest.fixture
 def ab():
-    return studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
+    return studies.load(Request("own-study", settings=("sync_binlog=1,0",), rate=RATE))
 
 
 def test_minutes_are_those_of_windows_and_none_are_told_of_percentiles_of_a_block(ab):
@@ -175,6 +176,6 @@ def test_a_sitting_that_saturated_says_nothing_beside_another(ab):
 
 
 def test_comparisons_at_all_rates_hold_95_percent_together():
-    study = studies.load("binlog-encryption", question="rate", profile="standard")
+    study = studies.load(Request("binlog-encryption", "rate", profile="standard"))
     assert len(study.workloads) == 4
     assert judged(study)["together"].tolist() == [4]

@@ -12,8 +12,9 @@ import pytest
 from noisefloor import model as study
 from noisefloor import schedule, stats, studies
 
-QUICK = studies.load("binlog-encryption", profile="quick")
-STANDARD = studies.load("binlog-encryption", profile="standard")
+QUICK = studies.load(study.Request("binlog-encryption", profile="quick"))
+ASKED = study.Request("binlog-encryption", profile="standard")
+STANDARD = studies.load(ASKED)
 ARMS = tuple(study.Arm(n) for n in ("b", "c", "d"))
 
 
@@ -49,7 +50,7 @@ def test_coins_are_fair_and_the_first_says_nothing_about_the_next():
 
 @pytest.mark.parametrize(("profile", "blocks"), [("smoke", 2), ("quick", 8), ("standard", 10)])
 def test_the_number_of_blocks_is_declared(profile, blocks):
-    found = schedule.plan(studies.load("binlog-encryption", profile=profile))
+    found = schedule.plan(studies.load(study.Request("binlog-encryption", profile=profile)))
     assert found.keys() == {"blocks", "control", "pairs", "expected"}
     assert found["blocks"] == blocks
     assert found["pairs"] == 0  # what the first block has time for
@@ -62,7 +63,7 @@ def test_every_question_declares_blocks_enough(profile):
     least = {"quick": 8, "standard": 10}[profile]
     for name in studies.STUDIES:
         for key in studies.questions(name):
-            asked = studies.load(name, question=key, profile=profile)
+            asked = studies.load(study.Request(name, key, profile=profile))
             assert schedule.plan(asked)["blocks"] >= least, (name, key)
 
 
@@ -111,9 +112,9 @@ def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
 
 
 def test_of_a_percentile_no_less_than_half_a_bucket_is_expected():
-    settings = ["sync_binlog=1,0"]
-    asked = studies.load("own-study", settings=settings, rate=500, guest=True)  # one start
-    halves = schedule.expected(asked, {"blocks": 8}, pairs=10**9)
+    asked = study.Request("own-study", settings=("sync_binlog=1,0",), rate=500, server="env")
+    one_start = studies.load(asked)
+    halves = schedule.expected(one_start, {"blocks": 8}, pairs=10**9)
     bucket = round(100 * math.expm1(stats.runs.BUCKET / 2), 2)
     assert halves == {"p99": bucket, "cpu_per_transaction": 0.0}
 
@@ -127,7 +128,7 @@ def test_of_what_is_not_recorded_nothing_is_expected(noise):
 
 
 def test_the_control_side_by_side_has_its_share_of_the_time_or_no_block():
-    side = studies.load("tablespace-encryption", question="memory", profile="standard")
+    side = studies.load(study.Request("tablespace-encryption", "memory", profile="standard"))
     cell = next(c for c in schedule.cells(side) if c.control)
     assert cell.threads == min(side.workloads[0].threads)
     block = schedule.starting_s(side) + schedule.pair_s(side, cell)
@@ -155,7 +156,7 @@ def test_a_round_holds_every_comparison_once_and_the_first_one_the_control():
 
 
 def test_the_order_of_a_round_depends_on_seed_block_and_number_only():
-    many = studies.load("binlog-encryption", profile="standard", threads=(1, 2, 4, 8, 16, 32, 64))
+    many = studies.load(replace(ASKED, threads=(1, 2, 4, 8, 16, 32, 64)))
     cells = [c for c in schedule.cells(many) if not c.control]
 
     def order(*key):

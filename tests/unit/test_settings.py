@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, noisefloor, refused
 from noisefloor import paths, studies
 from noisefloor.data import results
-from noisefloor.model import PROFILES, Study, StudyError, as_guest
+from noisefloor.model import PROFILES, Request, Study, StudyError, as_guest
 from noisefloor.show import bundle, report
 from noisefloor.show.report import batch
 from noisefloor.studies.ab import asked
@@ -18,7 +18,7 @@ ENGINES = ("mysql", "mariadb")
 
 
 def setting(key: str, profile: str = "standard", **more) -> Study:
-    return studies.load("settings", question=key, profile=profile, **more)
+    return studies.load(Request("settings", key, profile=profile, **more))
 
 
 def test_at_most_five_questions_and_the_password_cache_is_none_of_them():
@@ -59,7 +59,7 @@ def test_every_server_has_a_gigabyte_of_memory_and_two_of_redo(engine):
         assert (s["innodb_buffer_pool_size"], s[redo], s["innodb_flush_method"]) == (
             *("1G", "2G", "O_DIRECT"),
         )
-    own = studies.load("own-study", settings=["innodb_buffer_pool_size=1G,2G"])
+    own = studies.load(Request("own-study", settings=("innodb_buffer_pool_size=1G,2G",)))
     assert "innodb_buffer_pool_size" not in own.settings  # what is asked about is not held
 
 

@@ -9,12 +9,15 @@ from dataclasses import replace
 
 import pytest
 
+from conftest import ROOT
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import asking, collect, folder
 from noisefloor.measure.campaign import TOOLS
 from noisefloor.servers import engines
+from noisefloor.show import report
+from noisefloor.show.report import answers
 
 ENGINES = ("mysql", "mariadb")
 EVERY = [
@@ -28,7 +31,7 @@ SERVED = sorted(set(studies.STUDIES) - {"own-study", "calibration"})
 
 
 def asked(name: str, question: str = "", **more) -> study.Study:
-    return studies.load(name, question=question, **({"profile": "standard"} | more))
+    return studies.load(study.Request(name, question, **({"profile": "standard"} | more)))
 
 
 def by_profile(name: str, question: str = "") -> dict[str, study.Study]:
@@ -45,7 +48,8 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
     monkeypatch.setattr(folder.doctor, "tools", dict)  # a process each, as is the commit
     monkeypatch.setattr(folder, "_commit", str)
     for profile in study.PROFILES:
-        s = studies.load(name, question=key, profile=profile, engine=engine, margin_pct=1.5)
+        own = ("sync_binlog=1,0",) if name == "own-study" else ()
+        s = asked(name, key, profile=profile, engine=engine, margin_pct=1.5, settings=own)
         assert (s.key, s.profile.name, s.margin_pct) == (key, profile, 1.5)
         schedule.check(s)
         declared = schedule.plan(s)
@@ -154,10 +158,10 @@ def test_a_quick_campaign_asks_as_few_questions_as_a_page_needs(name):
 
 def test_a_quick_question_has_two_minutes_a_comparison():
     quick = study.PROFILES["quick"].budget_min
-    parts = studies.load("version-upgrade", question="thread-pool")
+    parts = studies.load(study.Request("version-upgrade", "thread-pool"))
     assert parts.profile.budget_min == len(parts.arms) * quick
-    assert studies.load("tablespace-encryption").profile.budget_min == quick
-    given = studies.load("version-upgrade", question="thread-pool", budget_min=3)
+    assert studies.load(study.Request("tablespace-encryption")).profile.budget_min == quick
+    given = studies.load(study.Request("version-upgrade", "thread-pool", budget_min=3))
     assert given.profile.budget_min == 3
 
 
@@ -215,12 +219,45 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
         ("binlog-encryption", {"budget_min": True}, "budget_min True"),
         ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),
-        ("binlog-encryption", {"ciphers": ("sm4",)}, "has no parameter 'ciphers'"),
+        ("binlog-encryption", {"rate": 500, "lua": "my.lua"}, "has no parameter 'lua'"),
     ],
 )
 def test_a_wrong_parameter_is_one_sentence(name, parameters, message):
     with pytest.raises(study.StudyError, match=message):
-        studies.load(name, **parameters)
+        studies.load(study.Request(name, **parameters))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_of_all_questions_the_first_stands_for_what_is_asked(name):
+    assert asked(name, "all") == asked(name) == asked(name, next(iter(studies.questions(name))))
+
+
+# -- a request -------------------------------------------------------------------------------------
+
+BOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MEASURING = [book for book in BOOKS if "report.open_page(" in book.read_text()]
+
+
+def test_a_misspelt_key_of_a_request_is_an_error_where_it_is_built():
+    with pytest.raises(TypeError, match="budget_mins"):
+        study.Request("binlog-encryption", budget_mins=3)
+
+
+@pytest.mark.parametrize("book", MEASURING, ids=lambda book: book.stem)
+def test_every_parameter_of_a_notebook_reaches_the_request(book):
+    given = {parameter: f"my {parameter}" for parameter in report.parameters(book)}
+    request = vars(answers.asked(book.stem, given))
+    whose = {"server": "env"} if given.pop("guest", "") else {}
+    assert given.pop("campaign")  # which keeps what it was made with
+    usual = vars(study.Request(book.stem))
+    assert {k: v for k, v in request.items() if v != usual[k]} == given | whose
+
+
+def test_a_campaign_keeps_what_is_not_usual_and_neither_an_address_nor_a_path():
+    where = {"server": "mysql://me@h", "clients": "tcp://h:1", "seed": 7, "question": "rate"}
+    asked = study.Request("own-study", lua="/home/me/my.lua", rate="25%", allow=("disk",), **where)
+    assert asked.parameters == {"lua": "my.lua", "rate": "25%", "allow": ("disk",)}
+    assert study.Request("own-study", margin_pct=0.0, **where).parameters == {}
 
 
 # -- what arms tell the tools ----------------------------------------------------------------------
@@ -245,7 +282,7 @@ def test_a_misspelt_how_is_one_sentence(name, arm, how, says, monkeypatch):
     monkeypatch.setattr(studies, "_read", lambda _: file)
     told = f"^{name}: the arm '{arm}' {says}.*; nothing was measured$"
     with pytest.raises(study.StudyError, match=told):
-        [studies.load(name, question=key, profile="standard") for key in studies.questions(name)]
+        [asked(name, key) for key in studies.questions(name)]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +307,7 @@ def test_a_misspelt_key_of_a_study_is_one_sentence(where, says, monkeypatch):
     with pytest.raises(
         study.StudyError, match=f"^binlog-encryption: {says}.* are allowed; nothing was measured$"
     ):
-        studies.load("binlog-encryption")
+        studies.load(study.Request("binlog-encryption"))
 
 
 def test_a_key_that_a_question_about_settings_does_not_read_is_one_sentence(monkeypatch):
@@ -379,7 +416,7 @@ def test_profiles_keep_their_promises():
 
 
 def test_a_campaign_recorded_before_a_field_existed_has_its_default():
-    before = studies.load("binlog-encryption")
+    before = studies.load(study.Request("binlog-encryption"))
     later = {"upgrade_path", "kit", "facts", "engine", "engines", "how", "prove", "pin", "sittings"}
     later |= {"environment", "reads_per_s", "share", "distance_ms"}
 

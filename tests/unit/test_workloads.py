@@ -7,9 +7,10 @@ import pytest
 
 from noisefloor import studies
 from noisefloor.measure import workloads
+from noisefloor.model import Request
 from noisefloor.servers import session
 
-MAIN = studies.load("binlog-encryption", profile="quick").workloads[0]
+MAIN = studies.load(Request("binlog-encryption", profile="quick")).workloads[0]
 FILE = Path("/private/of/somebody/sysbench.cnf")
 
 

@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from noisefloor.cli.base import (
     say,
     verbose_option,
 )
+from noisefloor.model import Request
 from noisefloor.servers.kinds import USUAL
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
 
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of all commands that measure; `_asked` takes their values."""
+    """Give a command the options of all that measure: those that `_request` takes, and `dry`."""
     command = margin_option(verbose_option(json_option(command)))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
@@ -110,9 +111,10 @@ def run(
     old: str,
     clients: str,
     seed: int | None,
+    dry: bool,
     as_json: bool,
     verbose: bool,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
 
@@ -133,22 +135,22 @@ def run(
         raise Sentence(
             "own-study has its own command: noisefloor ab VARIABLE=OFF,ON; nothing was measured"
         )
-    asked, whose = _asked(**given)
     if old and study != "version-upgrade":
         raise Sentence(
             f"--old {old}: only version-upgrade takes it, not {study}; nothing was measured"
         )
-    asked |= {"old": old} if old else {}
-    studies.load(study, question="" if question == "all" else question, **asked)
-    results, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
-    if results is not None:
+    request = _request(study, **shared)
+    request = replace(request, question=question, old=old, clients=clients, seed=seed)
+    studies.load(request)
+    if results := _obtained(request, dry):
         page = studies.page_of(results.study.name, results.study.key)
         names = ",".join(campaign.folder.name for campaign in results.every)
         command = f"noisefloor report {page} -p campaign {names}"
         _print_measured(results, report.brief(results, command), as_json, verbose)
 
 
-def _asked(
+def _request(
+    study: str,
     *,
     profile: str,
     engine: str,
@@ -157,33 +159,37 @@ def _asked(
     budget: float,
     server: str,
     allow: tuple[str, ...],
-    dry: bool,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters that all studies share, those of a server that Noisefloor did not start)."""
+) -> Request:
+    """What the options that all commands share ask for."""
     words = (t.strip() for t in threads.split(",") if t.strip())
-    counts = [int(t) if t.isdecimal() else t for t in words]
-    if (allow or dry) and not server:
-        raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
+    counts: tuple[Any, ...] = tuple(int(t) if t.isdecimal() else t for t in words)
     if server and engine not in ("", USUAL):
         raise Sentence(
             f"--engine {engine}: --server measures the build of that server; nothing was measured"
         )
-    asked: dict[str, Any] = {"profile": profile, "engine": engine, "threads": counts}
-    asked |= {"margin_pct": margin or 0.0, "budget_min": budget}
-    return asked, {"server": server, "allow": allow, "dry": say if dry else None}
+    return Request(
+        study,
+        profile=profile,
+        engine=engine,
+        threads=counts,
+        margin_pct=margin or 0.0,
+        budget_min=budget,
+        server=server,
+        allow=allow,
+    )
 
 
-def _obtained(
-    study: str, *, dry: Callable[[str], None] | None, **asked: Any
-) -> tuple["Results | None", Sequence[Path]]:
-    """(the campaigns of a question, measured and opened; their folders). A dry run gives None and no
-    folder. SIGINT ends it, even if the shell that started it in the background ignores it."""
+def _obtained(request: Request, dry: bool) -> "Results | None":
+    """The campaigns of a question, measured and opened; None of a dry run. SIGINT ends it, even if the
+    shell that started it in the background ignores it."""
+    if (request.allow or dry) and not request.server:
+        raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from noisefloor.data import results
     from noisefloor.measure import collect
 
-    folders = collect.measure_study(study, dry=dry, **asked)
-    return (None, ()) if dry else (results.load(*folders), folders)
+    folders = collect.measure_study(request, say if dry else None)
+    return None if dry else results.load(*folders)
 
 
 def _print_measured(results: "Results", answer: list[str], as_json: bool, verbose: bool) -> None:
@@ -275,9 +281,10 @@ def ab(
     lua: str,
     rate: str | None,
     out: str | None,
+    dry: bool,
     as_json: bool,
     verbose: bool,
-    **given: Any,
+    **shared: Any,
 ) -> None:
     """Measure a setting of any kind, or several together, and write the page.
 
@@ -295,13 +302,16 @@ def ab(
     from noisefloor import paths
     from noisefloor.show import report
 
-    asked, whose = _asked(**given | {"engine": given["engine"] or USUAL})
-    asked |= {"settings": list(settings), "workload": workload, "lua": lua}
-    asked |= {"rate": rate} if rate is not None else {}
-    results, folders = _obtained("own-study", **whose, **asked)
-    if results is None:
+    request = replace(
+        _request("own-study", **shared),
+        settings=settings,
+        workload=workload,
+        lua=lua,
+        rate=0 if rate is None else rate,
+    )
+    if (results := _obtained(request, dry)) is None:
         return
-    job = (results.study.name, {"campaign": folders[0].name}, False)
+    job = (results.study.name, {"campaign": results.folder.name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: say(line, err=True))
     where = "" if isinstance(page, report.ReportError) else paths.relative(page)
     _print_measured(results, report.brief(results, where), as_json, verbose)
@@ -370,7 +380,8 @@ def calibrate(
     if live:
         try:
             for question in studies.questions("calibration"):
-                (folder,) = collect.measure_study("calibration", question=question, profile=profile)
+                request = Request("calibration", question, profile)
+                (folder,) = collect.measure_study(request)
                 opened.append(results.load(folder))
             calibration.write_tables(opened, paths.runs(), machine=True)
         except calibration.TooShort as e:

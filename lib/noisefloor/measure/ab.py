@@ -3,10 +3,9 @@ what its script takes, which variables need a start of the server, what a share 
 
 import contextlib
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from noisefloor import parse, paths, schedule, studies
 from noisefloor.data import tidy
@@ -15,33 +14,33 @@ from noisefloor.measure.campaign import CampaignError
 from noisefloor.measure.folder import resumable
 from noisefloor.measure.preflight import values
 from noisefloor.measure.progress import Progress
-from noisefloor.model import Study, StudyError
+from noisefloor.model import Request, Resolved, Study, StudyError
 from noisefloor.servers import engines
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.studies.ab import SLOWLY, offered, share_of
 
 _WINDOWS = 3  # in a closed loop, whose median is a capacity
-_USUAL = "oltp_read_write"
 
 
-def script_facts(workload: str, lua: str) -> dict[str, Any]:
-    """What is to be known of an own study's script before anything is measured: `sized`, and of a
-    file of the user's own its `digest`. Raises StudyError."""
+def script_facts(request: Request) -> Resolved:
+    """What is to be known of an own study's script before anything is measured. Raises
+    StudyError."""
+    workload, lua = request.workload, request.lua
     if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
         raise StudyError(
             f"lua {lua}: the path of a Lua file (.lua) is needed; nothing was measured"
         )
-    if not lua and not re.fullmatch(r"\w+", workload or _USUAL):
+    if not lua and not re.fullmatch(r"\w+", workload):
         raise StudyError(
             f"workload {workload!r}: the name of a sysbench script is needed, such as"
             " oltp_read_write; a file of your own is given as --lua; nothing was measured"
         )
-    name = str(Path(lua).resolve()) if lua else workload or _USUAL
+    name = str(Path(lua).resolve()) if lua else workload
     try:
-        facts: dict[str, Any] = {"sized": loading.sized(name)}
+        sized = loading.sized(name)
     except child.ToolError as e:
         raise StudyError(f"{e}; nothing was measured") from None
-    return facts | ({"digest": tidy.sha256(Path(lua))} if lua else {})
+    return Resolved(sized=sized, digest=tidy.sha256(Path(lua)) if lua else "")
 
 
 def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
@@ -67,21 +66,21 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     return need_start
 
 
-def rate_of(parameters: Mapping[str, Any], build: engines.Engine) -> int:
+def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> int:
     """The transactions a second of a share of a capacity ("25%"): those of the continued campaign, else
     computed from the capacity as it is measured now. Raises CampaignError."""
-    share = parameters["rate"]
+    share = str(request.rate)
     for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
             begun = tidy.meta(file.parent)
             if begun["parameters"]["rate"] == share:
-                frozen = begun["workloads"][0]["rate"]
-                study = studies.load("own-study", **{**parameters, "rate": frozen})
+                frozen: int = begun["workloads"][0]["rate"]
+                study = studies.load(request, replace(resolved, rate=frozen))
                 if resumable(study, build, lambda _: None):
                     return frozen
     _, percent = offered(share)
-    study = studies.load("own-study", **parameters)
-    tps = _capacity(study, build, parameters.get("lua", ""))
+    study = studies.load(request, resolved)
+    tps = _capacity(study, build, request.lua)
     per_s = share_of(tps, percent)
     Progress().say(
         f"capacity {tps:,.0f} transactions a second; {percent} % of it, to two digits: {per_s:,}"

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from noisefloor import paths
 from noisefloor.data import tidy
@@ -19,7 +18,7 @@ from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import planned, room
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
-from noisefloor.model import Study
+from noisefloor.model import Request, Study
 from noisefloor.servers import guest
 from noisefloor.servers.engines import Engine
 from noisefloor.servers.sandbox import sandbox
@@ -50,9 +49,8 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
 def open_campaign(
     study: Study,
     builds: Mapping[str, Engine],
-    parameters: Mapping[str, Any],
+    request: Request,
     progress: Progress,
-    seed: int | None = None,
 ) -> Iterator[Campaign]:
     """An interrupted campaign of the same study and build, else a new one, locked meanwhile. Where
     servers of its own are measured, what a killed command left half-written is removed before, and
@@ -64,7 +62,8 @@ def open_campaign(
         progress.say(f"continuing {folder.name}")
     else:
         asked = "-".join(filter(None, (study.name, study.key, study.profile.name)))
-        folder = create(asked, description(study, builds[""], parameters, builds, seed))
+        facts = description(study, builds[""], request.parameters, builds, request.seed)
+        folder = create(asked, facts)
     if not study.floor:
         guest.restore_others("", progress.say)
     with tidy.locked(folder):

@@ -13,7 +13,7 @@ from noisefloor import paths, studies
 from noisefloor.data import design, pack, tidy
 from noisefloor.measure import asking, collect
 from noisefloor.measure.campaign import FAILURES
-from noisefloor.model import Study, StudyError
+from noisefloor.model import Request, Study, StudyError
 from noisefloor.servers import doctor, engines
 
 PROFILE = "standard"  # of what is published
@@ -66,7 +66,7 @@ def _questions() -> Iterator[tuple[Study, str]]:
     for name in (s for s in studies.STUDIES if s not in _OTHERS):
         for key in studies.questions(name):
             with contextlib.suppress(StudyError, engines.EngineMissing):
-                study = studies.load(name, question=key, profile=PROFILE)
+                study = studies.load(Request(name, key, PROFILE))
                 yield study, design.fingerprint(design.design(study, _builds(study, find)))
 
 
@@ -133,7 +133,7 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
             continue
         say(f"{what} at the most")
         try:
-            (folder,) = collect.measure_study(asked.study, question=asked.question, profile=PROFILE)
+            (folder,) = collect.measure_study(Request(asked.study, asked.question, PROFILE))
         except FAILURES as problem:  # the others are measured all the same
             say(str(problem))
         else:

@@ -1,50 +1,36 @@
 """A campaign on a server that Noisefloor did not start, whose settings are restored."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from noisefloor import paths, schedule, stats
 from noisefloor.measure import course, loading, loop, workloads
 from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
-from noisefloor.model import Study, StudyError, as_guest
+from noisefloor.model import Request, Study, StudyError, as_guest
 from noisefloor.servers import engines, guest, innodb
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, SettingError
 from noisefloor.servers.session import SCHEMA
 from noisefloor.studies.ab import SLOWLY
 
-_FOUND_OUT = {"engine", "sized", "digest", "guest"}  # parameters that nobody gives
 
-
-def measure_as_guest(
-    study: Study,
-    url: str,
-    allow: tuple[str, ...] = (),
-    *,
-    parameters: Mapping[str, Any],
-    lua: str = "",
-    dry: Say | None = None,
-) -> Path | None:
-    """As `collect.measure_campaign`, on the server at `url`.
-
-    `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
-    that would be sent; None is returned and nothing is changed."""
+def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> Path | None:
+    """As `collect.measure_campaign`, on the request's server. `dry`: takes every statement that would
+    be sent; None is returned and nothing is changed."""
+    allow = request.allow
     if unknown := set(allow) - set(guest.ALLOWED):
         raise StudyError(
             f"--allow {', '.join(sorted(unknown))}: there are {', '.join(guest.ALLOWED)};"
             " nothing was measured"
         )
-    where, progress = address_of(url), Progress()
+    where, progress = address_of(request.server), Progress()
     # a wrong study is said before anybody's server is asked anything
     floor, whose = _start_floor(where.near)
     schedule.check(as_guest(study, floor, whose, cpu=True))
     threads = max(t for w in study.workloads for t in w.threads)
-    given = {k: v for k, v in parameters.items() if k not in _FOUND_OUT}
-    given |= {"allow": list(allow)} if allow else {}
     with course.machine(progress.say, waits=not dry) as folder:
         if not dry:
             guest.restore_others(where.url, progress.say)
@@ -55,11 +41,11 @@ def measure_as_guest(
                 return None
             _taken(study, theirs)
             theirs.move_in()
-            with course.open_campaign(study, {"": theirs.engine}, given, progress) as campaign:
+            with course.open_campaign(study, {"": theirs.engine}, request, progress) as campaign:
                 if not where.near:  # the machine that measures is not the one that is measured
                     campaign.save(host={"cpu": "a server elsewhere"})
                 progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
-                loading.place_script(lua, study, folder)
+                loading.place_script(request.lua, study, folder)
                 server = cast(Server, theirs)  # it has what a measurement asks of one
                 loading.fill(server, study)
                 pool = ServerPool(folder, {}, study)

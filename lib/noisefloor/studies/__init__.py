@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from noisefloor import schedule
-from noisefloor.model import PROFILES, SIDE_BY_SIDE, Arm, Profile, Study, StudyError, Workload
+from noisefloor.model import (
+    PROFILES,
+    SIDE_BY_SIDE,
+    Arm,
+    Profile,
+    Request,
+    Resolved,
+    Study,
+    StudyError,
+    Workload,
+)
 from noisefloor.servers.kinds import USUAL
 from noisefloor.servers.kinds import all_kinds as server_kinds
 from noisefloor.studies.ab import LEADS, MANY, ab_study, at_rate, refused
@@ -57,44 +67,35 @@ _KEYS: dict[str, set[str]] = {
     "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
     "questions": _EITHER | {"arms", "facts", "rates", "workloads"},
 }
-_COMPARED = _EVERY | {"compare", "rate", "workload"}  # of a question about settings
+_LOAD = {"rate", "workload"}
+_COMPARED = _EVERY | _LOAD | {"compare"}  # of a question about settings
+_OF_AN_OWN_STUDY = _LOAD | {"settings", "lua"}
 HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
 
-def load(
-    name: str,
-    *,
-    question: str = "",
-    profile: str = "quick",
-    engine: str = "",
-    threads: tuple[int, ...] = (),
-    margin_pct: float = 0.0,
-    budget_min: float = 0.0,
-    **more: Any,
-) -> Study:
-    """One question of the study called `name` ("": its first) with its parameters; margin 0: each
-    metric's own; budget 0: the profile's. Raises StudyError: given, allowed, nothing was
-    measured."""
+def load(request: Request, resolved: Resolved | None = None) -> Study:
+    """The question that is asked ("" and "all": the study's first), as it is `resolved` on this
+    machine. Raises StudyError: given, allowed, nothing was measured."""
+    name, profile, threads = request.study, request.profile, request.threads
+    resolved = resolved or Resolved()
     _known(name)
-    _allowed(margin_pct, budget_min, threads)
+    _allowed(request.margin_pct, request.budget_min, threads)
     if profile not in PROFILES:
         raise refused(f"profile {profile!r} is not one of {', '.join(PROFILES)}")
     chosen = PROFILES[profile]
-    chosen = replace(chosen, budget_min=budget_min or chosen.budget_min)
-    margin_pct, threads = float(margin_pct), tuple(threads)
+    chosen = replace(chosen, budget_min=request.budget_min or chosen.budget_min)
     if name == "own-study":
-        declared = bool(budget_min)
-        return ab_study(chosen, engine or USUAL, threads, margin_pct, declared=declared, **more)
-    file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
+        return ab_study(request, resolved, chosen, declared=bool(request.budget_min))
+    file = _file(name, resolved.engine or request.engine, request.old, resolved.builds)
     _spelt(name, file)
-    if more:
-        raise refused(f"{name} has no parameter {next(iter(more))!r}")
+    if others := _OF_AN_OWN_STUDY & request.parameters.keys():
+        raise refused(f"{name} has no parameter {min(others)!r}")
     known = file["questions"]
-    key = question or next(iter(known))
+    key = next(iter(known)) if request.question in ("", "all") else request.question
     if key not in known:
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
     if "compare" in known[key]:
-        return _compared(name, key, file, chosen, engine or USUAL, threads, margin_pct, budget_min)
+        return _compared(request, resolved, key, file, chosen)
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
     if its:  # whatever the study's own is
@@ -106,7 +107,7 @@ def load(
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):
         works = tuple(w for work in works for w in _at_rates(work, rates, threads, arms))
-    lengths = _lengths(profile, file, key, budget_min)
+    lengths = _lengths(profile, file, key, request.budget_min)
     settings = file["settings"] | asked.get("settings", {})
     study = Study(
         name=name,
@@ -121,14 +122,14 @@ def load(
         settings={k: _of(profile, v) for k, v in settings.items()} | MANY,
         tables=file.get("tables", 5),
         keyring=file.get("keyring", False),
-        margin_pct=margin_pct,
+        margin_pct=float(request.margin_pct),
         sittings=_sittings(file, key, profile),
         upgrade=asked.get("upgrade", False),
         kit=kit,
         facts=tuple(asked.get("facts", ())),
         cipher=file.get("cipher", {}),
     )
-    if not budget_min and "budget_min" not in lengths:
+    if not request.budget_min and "budget_min" not in lengths:
         minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
         study = replace(study, profile=replace(study.profile, budget_min=minutes))
     return study
@@ -138,9 +139,8 @@ def present(asked: Study, engine: str = "", old: str = "") -> Study | None:
     """A question as its study asks it now; None where none asks it any more, or it is its user's own."""
     if asked.name not in STUDIES or not asked.key:
         return None
-    profile = asked.profile.name
     try:
-        return load(asked.name, question=asked.key, profile=profile, engine=engine, old=old)
+        return load(Request(asked.name, asked.key, asked.profile.name, engine, old))
     except StudyError:
         return None
 
@@ -167,30 +167,21 @@ def _lengths(profile: str, file: Mapping[str, Any], key: str, budget_min: float)
 
 
 def _compared(
-    name: str,
-    key: str,
-    file: Mapping[str, Any],
-    profile: Profile,
-    engine: str,
-    threads: tuple[int, ...],
-    margin_pct: float,
-    budget_min: float,
+    request: Request, resolved: Resolved, key: str, file: Mapping[str, Any], profile: Profile
 ) -> Study:
     """A question about settings, as `noisefloor ab` would ask it; every value is in my.cnf."""
     asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
-    lengths = _lengths(profile.name, file, key, budget_min)
+    lengths = _lengths(profile.name, file, key, request.budget_min)
+    its_own = {k: asked[k] for k in _LOAD & asked.keys()} | {"settings": tuple(asked["compare"])}
+    static = tuple(text.partition("=")[0] for text in asked["compare"])
     study = ab_study(
+        replace(request, **its_own),
+        replace(resolved, static=static),
         replace(profile, **lengths),
-        engine,
-        threads,
-        margin_pct,
-        declared=bool(budget_min) or "budget_min" in lengths,
-        settings=asked["compare"],
-        static=tuple(text.partition("=")[0] for text in asked["compare"]),
-        **{k: asked[k] for k in ("workload", "rate") if k in asked},
+        declared=bool(request.budget_min) or "budget_min" in lengths,
     )
     asks, sittings = asked["asks"], _sittings(file, key, profile.name)
-    return replace(study, name=name, key=key, title=asks, question=asks, sittings=sittings)
+    return replace(study, name=request.study, key=key, title=asks, question=asks, sittings=sittings)
 
 
 def _sittings(file: Mapping[str, Any], key: str, profile: str) -> int:
@@ -276,6 +267,11 @@ def advice(name: str, question: str, kind: str) -> str:
 def builds(name: str) -> bool:
     """Whether a study compares two builds, which its questions name."""
     return name in _FILES and bool(_read(name).get("upgrade"))
+
+
+def engine_of(request: Request) -> str:
+    """The engine that is asked for, by its name or path."""
+    return request.engine or default_engine(request.study)
 
 
 def default_engine(name: str) -> str:

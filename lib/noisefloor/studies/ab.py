@@ -9,7 +9,16 @@ from itertools import product
 from pathlib import Path
 
 from noisefloor import schedule
-from noisefloor.model import SIDE_BY_SIDE, Arm, Profile, Study, StudyError, Workload
+from noisefloor.model import (
+    SIDE_BY_SIDE,
+    Arm,
+    Profile,
+    Request,
+    Resolved,
+    Study,
+    StudyError,
+    Workload,
+)
 from noisefloor.servers import kinds
 from noisefloor.servers.kinds import Kind
 
@@ -80,12 +89,12 @@ def at_rate(
     )
 
 
-def _usual(engine: str) -> dict[str, str]:
+def _usual(kind: Kind) -> dict[str, str]:
     """my.cnf of every server where nobody asks about it: a gigabyte of memory, two of redo log, no
     cache of the system's."""
     return {
         "innodb_buffer_pool_size": "1G",
-        _kind_of(engine).REDO: "2G",
+        kind.REDO: "2G",
         "innodb_flush_method": "O_DIRECT",
     }
 
@@ -132,32 +141,15 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return by_name
 
 
-def ab_study(
-    profile: Profile,
-    engine: str,
-    threads: tuple[int, ...],
-    margin_pct: float,
-    *,
-    declared: bool,
-    settings: Iterable[str] = ("sync_binlog=1,0",),
-    workload: str = "oltp_read_write",
-    lua: str = "",
-    static: tuple[str, ...] = (),
-    sized: bool = True,
-    digest: str = "",
-    guest: bool = False,
-    rate: int | str = 0,
-) -> Study:
+def ab_study(request: Request, resolved: Resolved, profile: Profile, *, declared: bool) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
-    variable with one value has it in all arms.
-
-    `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
-    its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
-    script takes the tables' number and size (both found out by `measure.ab`). `guest`: on a server
-    that Noisefloor did not start, where nothing but variables can be set. `rate`: transactions a
-    second that each server is offered, both at once, or a share of the baseline's capacity
-    ("25%"), whose study is the closed loop that measures it; 0: as many as it can do."""
-    given = asked(settings)
+    variable with one value has it in all arms. On a server that Noisefloor did not start nothing but
+    variables can be set. A rate is offered to both servers at once; the study of a share that is not
+    resolved is the closed loop that measures the capacity. declared: the profile has the budget of
+    the whole question, not that of an arm."""
+    given, threads, lua = asked(request.settings), request.threads, request.lua
+    guest, rate = bool(request.server), resolved.rate or request.rate
+    kind = _kind_of(resolved.engine or request.engine)
     several = {n: v for n, v in given.items() if len(v) > 1}
     fixed = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
@@ -166,7 +158,7 @@ def ab_study(
             f"{len(combinations)} combinations are more than {_MOST_ARMS + 1}, which no budget"
             " settles: ask about fewer variables or values at a time"
         )
-    start = bool(set(static) & set(several))
+    start = bool(set(resolved.static) & set(several))
     base = combinations[0]
 
     def arm(values: dict[str, str]) -> Arm:
@@ -182,10 +174,10 @@ def ab_study(
 
     if not declared:
         profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
-    common = {k: v for k, v in _usual(engine).items() if k not in several} | MANY
+    common = {k: v for k, v in _usual(kind).items() if k not in several} | MANY
     if any("binlog" in n for n in given):
-        common |= _kind_of(engine).LOGS
-    script = Path(lua).name if lua else workload
+        common |= kind.LOGS
+    script = Path(lua).name if lua else request.workload
     names = " and ".join(several)
     many = (1, 4, 16, 64) if profile.name == "standard" else profile.threads
     load = Workload(
@@ -193,8 +185,8 @@ def ab_study(
         "A script of the reader's own." if lua else "A script of sysbench, as it comes.",
         script=script,
         threads=threads or many,
-        sized=sized,
-        digest=digest,
+        sized=resolved.sized,
+        digest=resolved.digest,
     )
     apart = start or (rate != 0 and not guest)
     if start:  # switched, a server may write what the other arm has changed
@@ -220,7 +212,7 @@ def ab_study(
         settings=common | fixed,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more
         keyring=True,
-        margin_pct=margin_pct,
+        margin_pct=float(request.margin_pct),
     )
     if rate != 0 and not declared:  # a window is longer than a slice
         minutes = max(profile.budget_min, schedule.quickest_min(study))

@@ -9,7 +9,7 @@ from noisefloor import studies
 from noisefloor.data import question as results_of
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.page import asked_by
-from noisefloor.model import Study, StudyError, Workload
+from noisefloor.model import Request, Study, StudyError, Workload
 from noisefloor.text.reasons import Reason, Why
 
 # what a page leads with, the first of each that was measured
@@ -97,9 +97,8 @@ def answering(page: Results, question: str) -> pd.DataFrame:
     all of them at once: those of the question's workloads and arms."""
     if page.parts[0].study.key:
         return page.of(question=question, control=False)
-    engine = _server_kind(page)
     try:
-        asked = studies.load(page.study.name, question=question, profile="standard", engine=engine)
+        asked = studies.load(Request(page.study.name, question, "standard", _server_kind(page)))
     except StudyError:
         return page.verdicts[:0]
     rows = page.of(control=False)

@@ -12,6 +12,7 @@ from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import Archive
 from noisefloor.data.results import LATENCY, PROCESSOR, THROUGHPUT, Results
+from noisefloor.model import Request
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, has_value, joined, piece, say
@@ -36,11 +37,12 @@ _LISTS = TOLD["lists"]
 # -- the campaigns of a page -----------------------------------------------------------------------
 
 
-def asked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a new campaign is asked for: those of a notebook's parameters that say what is measured,
-    and on whose server."""
+def asked(study: str, given: Mapping[str, Any]) -> Request:
+    """What a new campaign of a study is asked for: those of a notebook's parameters that say what is
+    measured, and on whose server."""
     chosen = {name: given[name] for name in _LISTS["asked"] if name in given}
-    return chosen | ({"server": "env"} if given.get("guest") else {})
+    chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()}
+    return Request(study, **chosen, server="env" if given.get("guest") else "")
 
 
 def open_page(study: str, given: Mapping[str, Any]) -> Results:
@@ -48,7 +50,8 @@ def open_page(study: str, given: Mapping[str, Any]) -> Results:
     notebook's variables, of which its parameters are taken."""
     from noisefloor.measure import collect
 
-    return results.load(*collect.obtain_campaigns(study, given.get("campaign", ""), **asked(given)))
+    request = asked(study, given)
+    return results.load(*collect.obtain_campaigns(request, given.get("campaign", "")))
 
 
 def begin(r: Results, arm: str = "", answer: str = "") -> Shown:

@@ -133,11 +133,8 @@ def _job(
     if study not in STUDIES or "profile" not in has or values.get("campaign"):
         return _page_name(study, values), values, False
     if study != "own-study":  # whose script is looked at first
-        wanted = asked(_whole(study, values))
-        if wanted.get("question") == "all":
-            del wanted["question"]
         try:
-            load(study, **wanted)
+            load(asked(study, _whole(study, values)))
         except StudyError as problem:
             raise ReportError(problem, problem.code) from None
     return study, values, True
