@@ -76,3 +76,20 @@ def test_what_has_no_limit_is_measured_on_any_disk(tmp_path, monkeypatch):
     works = tuple(replace(w, reads_per_s=None) for w in THROTTLED.workloads)
     facts = {"reads_per_s": 10.0, "writes_per_s": 9000.0}
     assert skipped(tmp_path, monkeypatch, facts, replace(THROTTLED, workloads=works)) == {}
+
+
+@pytest.mark.parametrize(("question", "asks"), [("rate", False), ("throttled", True)])
+def test_a_quick_campaign_asks_the_disk_where_a_workload_limits_it(
+    question, asks, tmp_path, monkeypatch
+):
+    seconds = []
+    monkeypatch.setattr(disk, "run_fio", lambda _, s: seconds.append(s) or "{}")
+    monkeypatch.setattr(disk, "fio_facts", lambda _: {"reads_per_s": 1.0, "writes_per_s": 1.0})
+    for profile in ("smoke", "quick", "standard"):
+        study = studies.load("tablespace-encryption", question=question, profile=profile)
+        progress = SimpleNamespace(say=lambda _: None)
+        Campaign._disk(
+            SimpleNamespace(study=study, folder=tmp_path, progress=progress, meta={"skipped": {}}),
+            tmp_path,
+        )
+    assert seconds == [*([0.5] * asks), 5.0]
