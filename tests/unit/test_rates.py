@@ -1,8 +1,10 @@
 """Windows at a rate: what saturates, and the percentiles of a block."""
 
 import math
+import threading
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from noisefloor import schedule, studies
 from noisefloor.data import question, tidy
 from noisefloor.data.tidy import rates
+from noisefloor.measure import campaign
 from noisefloor.model import Request
 from noisefloor.parse import RESOLUTION
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
@@ -179,3 +182,24 @@ def test_comparisons_at_all_rates_hold_95_percent_together():
     study = studies.load(Request("binlog-encryption", "rate", profile="standard"))
     assert len(study.workloads) == 4
     assert judged(study)["together"].tolist() == [4]
+
+
+def test_both_servers_write_their_pages_at_once_before_a_window(ab, tmp_path, monkeypatch):
+    both = threading.Barrier(2)  # one after the other would not pass it
+    flushed = []
+
+    def flush(server, limit_s):
+        both.wait(5)
+        flushed.append((server, limit_s))
+
+    monkeypatch.setattr(campaign.innodb, "flush", flush)
+    warms = SimpleNamespace(
+        study=ab,
+        block=0,
+        folder=tmp_path,
+        slice=lambda cell, arm, *given, **place: SimpleNamespace(server=arm.name),
+        _plain=lambda work: True,
+        _made=lambda *given: None,
+    )
+    campaign.Campaign.warm(warms, None, [*enumerate(ab.compared)])
+    assert sorted(flushed) == sorted((arm.name, 5.0) for arm in ab.compared)

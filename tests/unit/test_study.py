@@ -165,6 +165,27 @@ def test_a_quick_question_has_two_minutes_a_comparison():
     assert given.profile.budget_min == 3
 
 
+def test_without_names_five_studies_are_measured_and_no_page_of_recorded_campaigns_is_made():
+    five = ("backup", "binlog", "ssl-connections", "tablespace", "version-upgrade")
+    planned = report.plan((), "quick")
+    assert len(planned) == len(five)
+    assert all(name.startswith(study) for (name, *_), study in zip(planned, five, strict=True))
+    assert all(measures for *_, measures in planned)
+    assert {"calibration", "published-claims"} <= {name for name, *_ in report.plan((), "recorded")}
+
+
+@pytest.mark.parametrize("name", ["binlog-encryption", "tablespace-encryption", "version-upgrade"])
+def test_a_quick_headline_at_a_rate_measures_for_two_minutes_in_short_windows(name):
+    """Eight windows, each long enough for a 99th percentile, and what they need beside them."""
+    (key,) = studies.headline(name)
+    s = asked(name, key, profile="quick")
+    (work,) = s.workloads
+    seconds = schedule.slice_s(s, schedule.cells(s)[0])
+    assert work.rate * seconds >= 1_150
+    assert work.deciding == ("p99", "cpu_per_transaction")
+    assert 8 * seconds <= 120 <= 60 * s.profile.budget_min <= 180
+
+
 # -- a value for each profile, and for who asks ----------------------------------------------------
 
 

@@ -66,8 +66,8 @@ def report(
 ) -> None:
     """Run notebooks and write their pages, verdict tables and the index.
 
-    Without names: every study (of live ones not mariadb-upgrade). Recorded campaigns are rendered in parallel, measurements run one
-    after another. A page that fails does not stop the others; its last version is moved to
+    Without names: five studies are measured, one after another; with --profile recorded every page
+    is made, in parallel. A page that fails does not stop the others; its last version is moved to
     previous/. Exit code 1 if a page failed, 2 (and nothing run) for a wrong parameter.
     """
     from noisefloor import paths

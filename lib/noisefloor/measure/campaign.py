@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -207,24 +207,17 @@ class Campaign(Folder):
             place = {"pair": -1, "pair_id": name, "position": slot, "slot": slot, "warmup": True}
             runs.append(self.slice(cell, arm, seconds, name, **place))
         if self._plain(first):
-            self._made(pool, runs, lambda: self._at_once(pool, runs))
+            self._made(pool, runs, lambda: _at_once(partial(self._measure, pool), runs))
         else:
             for run in runs:
                 self.make_run(pool, run)
         if self.study.workloads[0].rate:  # which leaves time to write nothing back
-            for run in runs:
-                innodb.flush(run.server, _FLUSH_S)
+            _at_once(lambda run: innodb.flush(run.server, _FLUSH_S), runs)
 
     def _plain(self, work: Workload) -> bool:
         """Whether it is a load of sysbench on two servers that nothing but the load slows."""
         switched = self.study.design == "switched"
         return work.tool == "sysbench" and not (work.clients or work.throttled or switched)
-
-    def _at_once(self, pool: ServerPool, runs: list[tools.Slice]) -> None:
-        """Runs that nobody judges, all at the same time."""
-        with ThreadPoolExecutor(len(runs)) as executor:
-            for _ in executor.map(lambda run: self._measure(pool, run), runs):
-                pass
 
     def make_run(self, pool: ServerPool, run: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
@@ -430,6 +423,12 @@ class Campaign(Folder):
             raise
         if by_arm:
             write_json(self.folder / f"block-{self.block:02d}.json", by_arm)
+
+
+def _at_once(do: Callable[[tools.Slice], object], runs: list[tools.Slice]) -> None:
+    """Do this with all runs at the same time."""
+    with ThreadPoolExecutor(len(runs)) as executor:
+        list(executor.map(do, runs))
 
 
 def _fatal(folder: Path) -> str:
