@@ -50,10 +50,13 @@ def _is_archive(source: str) -> bool:
 class _Campaign(results.Results):
     """One campaign by itself: judged as if nothing else had been measured."""
 
-    def judge(self, **asked: Any) -> pd.DataFrame:
+    def judge(
+        self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
+    ) -> pd.DataFrame:
         more: dict[str, Any] = {"processor": self.processor, "sittings": 1, "asked": 1}
         more |= {"ranged": False, "next_lo_pct": math.nan, "next_hi_pct": math.nan}
-        return self.alone(**asked).assign(**more)
+        alone = self.alone(workload=workload, metric=metric, margin_pct=margin_pct)
+        return alone.assign(**more)
 
 
 def opened(source: str, baseline: str = "", texts: str = "", workload: str = "") -> results.Results:

@@ -267,7 +267,7 @@ MEASURES = (
     "from noisefloor.notebook import report, results\n"
     "from noisefloor.model import Request\n"
     "asked = Request('binlog-encryption', 'headline', profile, budget_min=0.2)\n"
-    "(folder,) = collect.obtain_campaigns(asked)\n"
+    "(folder,) = collect.measure_study(asked)\n"
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",

@@ -479,7 +479,7 @@ def test_an_arm_with_other_tables_has_a_server_of_its_own(home):
     """It starts when the baseline's does, and nobody is warmed up: every run begins cold. What it
     makes is larger, and its tables are encrypted."""
     asked = study.Request("backup-encryption", "encrypted-tables", "smoke", budget_min=0.5)
-    (folder,) = collect.obtain_campaigns(asked)
+    (folder,) = collect.measure_study(asked)
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
     assert not [r for r in runs if r["warmup"]]
     plain, encrypted = "none, copied tables", "none, encrypted tables"

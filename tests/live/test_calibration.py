@@ -230,9 +230,7 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
     }
     opened |= {q: at_once(q, 1.0) for q in studies.questions("calibration") if "rate-" in q}
     monkeypatch.setattr(results, "load", {r.folder: r for r in opened.values()}.get)
-    monkeypatch.setattr(
-        collect, "measure_study", lambda asked: (opened[asked.question].folder,)
-    )
+    monkeypatch.setattr(collect, "measure_study", lambda asked: (opened[asked.question].folder,))
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
     monkeypatch.setattr(heldout, "comparisons", lambda opened: [])
     printed = conftest.done("calibrate", "--small", "--live")

@@ -21,6 +21,7 @@ from noisefloor.measure.campaign import Campaign
 from noisefloor.measure.folder import resumable, write_json
 from noisefloor.measure.gate import FIRST, WAITING
 from noisefloor.servers import doctor, engines
+from noisefloor.show import report
 
 SMOKE = studies.load(study.Request("binlog-encryption", profile="smoke"))
 MAIN = SMOKE.workloads[0]
@@ -253,7 +254,7 @@ def shows_no_estimate(said: str) -> None:
 def test_mariadb_side_by_side(loaded, mariadb):
     loaded(mariadb)
     asked = study.Request("binlog-encryption", "headline", "smoke", "mariadb", budget_min=0.3)
-    (folder,) = collect.obtain_campaigns(asked)
+    (folder,) = collect.measure_study(asked)
     assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
     judged = assert_whole(folder, "side by side")
     differs = tidy.differences(folder)
@@ -273,7 +274,8 @@ def test_mariadb_side_by_side(loaded, mariadb):
     assert set(judged["block"]) <= warm.keys()
     slices_s = sum(f["slice_s"] for f in runs if not f["warmup"])
     assert tidy.meta(folder)["slices_s"] == slices_s
-    assert collect.obtain_campaigns(asked, folder.name) == (folder,)
+    given = {"profile": "smoke", "campaign": folder.name}  # it keeps what it was made with
+    assert report.open_page("binlog-encryption", given).folder == folder
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ def test_nothing_is_downloaded_and_no_other_build_takes_the_place(home, tmp_path
     monkeypatch.setattr(engines.packages, "fetch", fetched)
     monkeypatch.setattr(engines, "unpacked", fetched)
     listed = {d.study for d in lacking.due()}
-    assert all(studies.default_engine(name) == "mariadb" for name in listed)
+    assert all(studies.engine_of(name) == "mariadb" for name in listed)
     assert list(empty.iterdir()) == []
 
 

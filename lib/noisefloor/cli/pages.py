@@ -271,8 +271,8 @@ def history(
 
     if plot and Path(plot).suffix not in (".svg", ".png"):
         raise Sentence(f"--plot {plot}: a file that ends in .svg or .png is needed")
-    asked: dict[str, Any] = {"question": question, "metric": metric, "threads": threads, "arm": arm}
-    rows = database.history(database.address(url), study, **asked)
+    at = database.address(url)
+    rows = database.history(at, study, question=question, metric=metric, threads=threads, arm=arm)
     try:
         if plot:
             plots.write(plots.history_figure(rows), Path(plot))

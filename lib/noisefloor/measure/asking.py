@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from noisefloor import parse, schedule, studies
+from noisefloor import parse, studies
 from noisefloor.measure import ab
 from noisefloor.measure import clients as client_hosts
-from noisefloor.measure.progress import Say
 from noisefloor.model import Request, Resolved, Study, StudyError, from_clients
 from noisefloor.servers import engines
 
@@ -35,7 +34,7 @@ def checked(request: Request) -> tuple[list[Study], Resolved, int]:
 def on_builds(request: Request, resolved: Resolved) -> list[Study]:
     """The questions that are asked, as the builds on this machine make them: a path, or a
     fall-back, says itself what it is. Raises EngineMissing, StudyError, CampaignError."""
-    engine = studies.engine_of(request)
+    engine = studies.engine_of(request.study, request.engine)
     builds = {name: engines.find(name) for name in (engine, request.old) if name}
     build = builds[engine]
     if studies.builds(request.study):  # two of them are compared, whatever the question
@@ -79,15 +78,3 @@ def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | Non
         if client and not engines.brings_libraries(client):
             return f"{engines.label(client)} brings no libraries for the client of {arm.name}"
     return ""
-
-
-def builds_of(study: Study, engine: str, say: Say) -> dict[str, engines.Engine]:
-    """The builds that a study's arms need, by the names in its file ("": `engine`); prints why
-    another one was taken. Raises EngineMissing, StudyError for a study that
-    cannot be measured."""
-    schedule.check(study)
-    names = {"", *(a.engine for a in study.compared)}
-    builds = {n: engines.find(n or engine) for n in names}
-    if note := builds[""].note:
-        say(note)
-    return builds

@@ -3,25 +3,12 @@ on a machine; the same request continues an interrupted one."""
 
 from pathlib import Path
 
-from noisefloor import studies
-from noisefloor.data import results
+from noisefloor import schedule, studies
 from noisefloor.measure import asking, course, elsewhere, loading
 from noisefloor.measure.campaign import POOLS
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.model import Request, Study, StudyError, from_clients
 from noisefloor.servers import engines
-
-
-def obtain_campaigns(request: Request, campaign: str = "") -> tuple[Path, ...]:
-    """The folders of the campaigns of a page: those called `campaign` (several with commas
-    between), else what `measure_study` measures, and what was measured of its other questions. What
-    a notebook calls.
-
-    With `campaign` the request does not matter: a campaign keeps what it was made with."""
-    if campaign:
-        return results.named(campaign)
-    folders = measure_study(request)
-    return results.beside(folders[0]) if folders else ()
 
 
 def measure_study(request: Request, dry: Say | None = None) -> tuple[Path, ...]:
@@ -33,7 +20,7 @@ def measure_study(request: Request, dry: Say | None = None) -> tuple[Path, ...]:
         folder = elsewhere.measure_as_guest(study, request, dry)
         return (folder,) if folder else ()
     asked = asking.on_builds(request, resolved)
-    lacking = _lacking(asked, studies.engine_of(request))
+    lacking = _lacking(asked, studies.engine_of(request.study, request.engine))
     if lacking and request.question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
     for key, why in lacking.items():
@@ -48,7 +35,7 @@ def measure_campaign(study: Study, request: Request) -> Path:
     The same study and request continue a campaign that was interrupted. Raises EngineMissing,
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     progress = Progress()
-    builds = asking.builds_of(study, studies.engine_of(request), progress.say)
+    builds = _builds(study, studies.engine_of(request.study, request.engine), progress.say)
     with (
         course.machine(progress.say) as folder,
         course.open_campaign(study, builds, request, progress) as campaign,
@@ -60,6 +47,17 @@ def measure_campaign(study: Study, request: Request) -> Path:
         pool = POOLS[study.kit](folder, templates, study, request.clients)
         course.carry_out(campaign, pool)
     return campaign.folder
+
+
+def _builds(study: Study, engine: str, say: Say) -> dict[str, engines.Engine]:
+    """The builds that a study's arms need, by the names in its file ("": `engine`); prints why
+    another one was taken. Raises EngineMissing, StudyError for a study that cannot be measured."""
+    schedule.check(study)
+    names = {"", *(a.engine for a in study.compared)}
+    builds = {n: engines.find(n or engine) for n in names}
+    if note := builds[""].note:
+        say(note)
+    return builds
 
 
 def _lacking(asked: list[Study], engine: str) -> dict[str, str]:

@@ -82,10 +82,10 @@ def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, di
     """The build of each arm, as campaign.json would hold it. Raises EngineMissing, StudyError for
     one that lacks what an arm needs."""
     builds = {}
-    if why := asking.lacks(study, studies.default_engine(study.name), find):
+    if why := asking.lacks(study, studies.engine_of(study.name), find):
         raise StudyError(why)
     for arm in study.compared:
-        name = arm.engine or studies.default_engine(study.name)
+        name = studies.engine_of(study.name, arm.engine)
         build = find(name)
         if build.kind != name.partition("-")[0]:  # a fall-back answers another question
             raise StudyError(build.note)

@@ -269,14 +269,9 @@ def builds(name: str) -> bool:
     return name in _FILES and bool(_read(name).get("upgrade"))
 
 
-def engine_of(request: Request) -> str:
-    """The engine that is asked for, by its name or path."""
-    return request.engine or default_engine(request.study)
-
-
-def default_engine(name: str) -> str:
-    """The engine that a study is about where nobody says otherwise."""
-    return USUAL if name == "own-study" else _read(name).get("engine", USUAL)
+def engine_of(name: str, asked: str = "") -> str:
+    """The engine that is asked for, else the one that the study called `name` is about."""
+    return asked or (USUAL if name == "own-study" else _read(name).get("engine", USUAL))
 
 
 # -- what may be asked -----------------------------------------------------------------------------

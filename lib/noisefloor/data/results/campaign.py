@@ -191,11 +191,13 @@ class Results:
     ) -> pd.DataFrame:
         """The verdict table of one workload and metric ("" for all), by another margin than the one
         that was declared (0: by that one)."""
-        asked: dict[str, Any] = {"workload": workload, "metric": metric, "margin_pct": margin_pct}
         results = []
         for (_, processor), campaigns in self.by_processor.items():
-            tables = [(design.sitting_key(r.opened.meta), r.alone(**asked)) for r in campaigns]
-            tables = [(name, table) for name, table in tables if len(table)]
+            tables = []
+            for r in campaigns:
+                table = r.alone(workload=workload, metric=metric, margin_pct=margin_pct)
+                if len(table):
+                    tables.append((design.sitting_key(r.opened.meta), table))
             if tables:
                 newest = _with_sittings(campaigns[-1].study)
                 results.append(question.combined(tables, newest, processor))

@@ -46,12 +46,15 @@ def asked(study: str, given: Mapping[str, Any]) -> Request:
 
 
 def open_page(study: str, given: Mapping[str, Any]) -> Results:
-    """The campaigns of a study's page, opened, measured now where `given` names none. `given`: a
-    notebook's variables, of which its parameters are taken."""
+    """The campaigns of a study's page, opened. `given`: a notebook's variables. Its parameter
+    `campaign` names them, with commas between, and they keep what they were made with; where it is
+    empty, what the other ones ask for is measured now, and shown with the study's other questions."""
+    if campaign := given.get("campaign", ""):
+        return results.load(*results.named(campaign))
     from noisefloor.measure import collect
 
-    request = asked(study, given)
-    return results.load(*collect.obtain_campaigns(request, given.get("campaign", "")))
+    first, *_ = collect.measure_study(asked(study, given))
+    return results.load(*results.beside(first))
 
 
 def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
@@ -404,7 +407,7 @@ def command(r: Results, question: str) -> str:
     line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         line += ["--profile", s.profile.name]
-    for name, usual in (("engine", studies.default_engine(s.name)), ("old", studies.OLD)):
+    for name, usual in (("engine", studies.engine_of(s.name)), ("old", studies.OLD)):
         if (value := given.get(name) or usual) != usual:
             line += [f"--{name}", "FOLDER" if "/" in value else value]
     if s.margin_pct:
