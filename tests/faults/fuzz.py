@@ -43,6 +43,7 @@ KINDS = (
     "tools/pgbench",
     "tools/hammerdb",
     "tools/mysqlslap",
+    "tools/sysbench",
 )
 LOGS = [p.read_text() for kind in KINDS for p in sorted((DATA / kind).glob("*.txt"))]
 SHORT = [log if len(log) < 5_000 else _few_buckets(log) for log in LOGS]

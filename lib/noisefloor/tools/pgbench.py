@@ -21,8 +21,8 @@ _SIGN = re.compile(
 _INITIALIZED = re.compile(r"\n(?:dropping old tables|creating tables|generating data)[^\n]*\.\.\.")
 _FIRST = re.compile(r"\n(?:pgbench \(|starting vacuum|progress: |transaction type: )")
 _FAILED = re.compile(
-    r"\n[^\n]*(?:Run was aborted; the above results are incomplete|pgbench: fatal: "
-    r"|pgbench: error: |client [0-9]+ (?:script [0-9]+ )?aborted )[^\n]*",
+    r"\n[^\n]*(?:Run was aborted; |pgbench: fatal: |client [0-9]+ (?:script [0-9]+ )?aborted "
+    r"|pgbench: error: (?![^\n]{0,300}\npgbench: [^\n]{0,20}\(ignoring this error))[^\n]*",
     re.IGNORECASE,
 )
 _LABELS = {
