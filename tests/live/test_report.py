@@ -18,6 +18,7 @@ from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
 from noisefloor.show.report import layout, site, statement, words
+from noisefloor.show.rows import arm_label
 from noisefloor.text import amounts
 
 
@@ -475,6 +476,19 @@ def test_the_box_is_about_the_joint_effect_unless_told():
     assert report.primary(two)["processor"] == "EPYC"
     with pytest.raises(report.ReportError, match="no comparison"):
         report.primary(TABLE, "p95")
+
+
+def test_readers_see_the_control_and_defaults_in_plain_words():
+    own = "MySQL 8.0 with its own defaults"
+    assert [arm_label(arm) for arm in ("plain again", "MySQL 8.0, its defaults")] == [
+        "the same twice",
+        own,
+    ]
+    frame = pd.DataFrame({"arm": ["MySQL 8.0, its defaults", "MySQL 8.0"], "runs": [1, 2]})
+    assert f"arm runs {own} 1 MySQL 8.0 2" in text(report.html_table(frame))
+    said = text(report.verdict_table(TABLE))
+    assert "the same twice" in said
+    assert "plain again" not in said
 
 
 def test_the_table_says_what_is_known_where_and_how_often():
