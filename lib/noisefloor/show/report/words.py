@@ -484,7 +484,7 @@ def engine(campaign: Facts) -> str:
 def dates(campaign: Facts) -> str:
     """The day of a campaign, or the first and the last day of a page's campaigns."""
     first, last = str(campaign.get("first") or "")[:10], when(campaign)[:10]
-    return f"{first} to {last}" if "" < first < last else last
+    return f"{first}–{last}" if "" < first < last else last
 
 
 def where(campaign: Facts) -> str:
