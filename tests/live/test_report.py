@@ -664,7 +664,7 @@ def test_the_tables_tell_both_costs_and_the_index_the_first(home, tmp_path):
     index = text(report.index(tmp_path).read_text())
     first, second = map(amounts.ascii_only, facts["brief"])
     row = f"Both {first} 12 pairs, 2026-11-22 The drawings"  # its first cost alone, in a line
-    answer = "Answer: the change at that load (95 % interval); in grey, how often and when it was measured"
+    answer = "Answer: what changes, at which load (95 % interval); in grey, how often and when it was measured"
     assert f"{answer} Change, % (left: less, right: more) -50 -10 0 +10 +100 {row}" in index
     assert second not in index
     assert "Your runs" not in index
