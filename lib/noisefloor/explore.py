@@ -24,7 +24,7 @@ from noisefloor.model import METRICS
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
 from noisefloor.show.report.words import short_names, when
-from noisefloor.show.rows import counted, is_control, is_joint, metric_label
+from noisefloor.show.rows import arm_label, counted, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, page_of
 from noisefloor.text import Refusal, amounts
 
@@ -35,7 +35,6 @@ PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
 PAGE = "all campaigns of its page"
 _LINES = 4  # arms that the figure over threads can show without crowding
 _MOST = 12  # arms that are shown before somebody chooses
-_COPY = " (A/A control)"
 
 
 # -- what can be opened ----------------------------------------------------------------------------
@@ -245,7 +244,7 @@ class Question:
         row: Any
         for row in rows.itertuples():
             name = row.campaign if self._several else ""
-            words = filter(None, (name, row.arm + _COPY * row.control, counted(row.threads)))
+            words = filter(None, (name, arm_label(row.arm), counted(row.threads)))
             offered.append((", ".join(words), row.Index))
         return offered
 
@@ -512,10 +511,9 @@ class Explorer:
         _offer(self.metric, [(metric_label(m), m) for m in metrics], metric)
         counts = sorted(int(t) for t in rows["threads"].dropna().unique())
         _offer(self.threads, counts, threads)
-        base, again = source.study.baseline, source.study.control
-        seen = set(rows["arm"]) - {base.name}
-        named = [a.name for a in (*source.study.arms, again) if a.name in seen]
-        _offer(self.arms, [(a + _COPY * (a == again.name), a) for a in named], arms)
+        seen = set(rows["arm"]) - {source.study.baseline.name}
+        named = [a.name for a in (*source.study.arms, source.study.control) if a.name in seen]
+        _offer(self.arms, [(arm_label(a), a) for a in named], arms)
 
     def _moved(self, change: Mapping[str, Any]) -> None:
         if not self._settled or change["new"] is None:

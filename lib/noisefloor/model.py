@@ -194,6 +194,7 @@ SAME, CANNOT_TELL, PROVISIONAL = (
 )  # the last: sittings are lacking
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
+TWICE = "the same twice"  # what readers call it
 
 
 @dataclass(frozen=True)

@@ -394,7 +394,7 @@ def test_identical_servers_are_called_by_their_joint_rows_or_thread_counts():
     own = rows[rows["design"] == "side by side"]
     for _, part in own.groupby("metric"):
         assert part["threads"].tolist() in (["all"], [1, 4])
-    with pytest.raises(live.TooShort, match="A/A control"):
+    with pytest.raises(live.TooShort, match="the same twice"):
         live.called([identical()], control=True)
 
 

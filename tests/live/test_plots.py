@@ -358,7 +358,7 @@ SAID = {
     "threads": {
         *("slower\n−4.0 %", "same\n−0.1 %", "within ±2 %\ncounts as same"),
         *("cannot tell\n−1.0 %", "slower\n−1.7 %"),  # at 4 threads, the joint effect
-        *("encrypted against plain", "plain again (A/A control)"),
+        *("encrypted against plain", "the same twice"),
         "change, with its interval (↑ faster, ↓ slower)",
     },
     "timeline": {
@@ -367,7 +367,8 @@ SAID = {
     "warmup": {"plain (3 runs)", "encrypted (3 runs)"},
     "dots": {
         *("Transactions per second", "99th percentile latency", "1 thread", "cannot tell"),
-        "4 threads, A/A control",
+        "4 threads, the same twice",
+        "the same twice: nothing differs between the two sides, so it shows chance alone",
     },
 }
 

@@ -18,6 +18,7 @@ from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
 from noisefloor.show.report import layout, site, statement, words
+from noisefloor.show.rows import arm_label
 from noisefloor.text import amounts
 
 
@@ -220,7 +221,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
         ),
         (
             [("EPYC", at({1: -3.0, 4: 2.0}, "provisional", asked=3))],
-            "Encrypted against plain: TPS at 1 and 4 threads unclear, between 4.0 % faster and"
+            "Encrypted against plain, TPS at 1 and 4 threads: cannot tell, between 4.0 % faster and"
             " 5.0 % slower"
             " (provisional, 1 of 3 machine boots).",
         ),
@@ -229,16 +230,18 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("EPYC", at({4: -1.0}, "provisional", asked=3)),
                 ("Xeon", at({4: 5.0}, "provisional", asked=3).assign(lo_pct=-9.0)),
             ],
-            "Encrypted against plain: TPS at 4 threads on each processor unclear, between"
-            " 7.0 % faster and 9.0 % slower (provisional, 1 of 3 machine boots).",
+            "Encrypted against plain, TPS at 4 threads on EPYC: cannot tell, between 1.0 % faster"
+            " and 3.0 % slower (provisional, 1 of 3 machine boots), between 7.0 % faster and 9.0 %"
+            " slower on Xeon.",
         ),
         (
             [
                 ("EPYC", at({4: -1.0}, "provisional", asked=3, margin_pct=3.0)),
                 ("Xeon", at({4: 1.0}, "provisional", asked=3, margin_pct=3.0)),
             ],
-            "Encrypted against plain: no difference that matters so far in TPS at 4 threads on each"
-            " processor, between 3.0 % faster and 3.0 % slower (provisional, 1 of 3 machine boots).",
+            "Encrypted against plain: no difference that matters so far in TPS at 4 threads on"
+            " EPYC, between 1.0 % faster and 3.0 % slower (provisional, 1 of 3 machine boots),"
+            " between 3.0 % faster and 1.0 % slower on Xeon.",
         ),
     ],
     ids=[
@@ -258,13 +261,14 @@ def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(table
     assert amounts.ascii_only(report.headline_of(r.verdicts.iloc[0], r)) == said
 
 
-def test_the_second_cost_does_not_say_again_that_it_is_of_each_processor():
+def test_the_second_cost_names_the_processor_that_its_range_is_of():
     rows = [("cpu_per_transaction", 4, "encrypted", 5.0, 1.0, "more")]
     rows.append(("tps", 4, "encrypted", -1.0, 2.0, "provisional"))
-    r = Rows(*((on, verdicts(rows, asked=3)) for on in ("EPYC", "Xeon")))
+    there = [rows[0], ("tps", 4, "encrypted", 9.0, 20.0, "provisional")]
+    r = Rows(("EPYC", verdicts(rows, asked=3)), ("Xeon", verdicts(there, asked=3)))
     first, second = (r.verdicts.loc[n] for n in (0, 1))
     said = amounts.ascii_only(report.headline_of(second, r, brief=True, after=first))
-    assert said == "TPS unclear, between 1.0 % faster and 3.0 % slower."
+    assert said == "TPS on EPYC: cannot tell, between 1.0 % faster and 3.0 % slower."
 
 
 def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():
@@ -290,7 +294,7 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     said = text(shown)
     order = (
         "✗ Encrypted takes 14.0 % more CPU",
-        "TPS unclear, between 4.0 % faster and",
+        "TPS: cannot tell, between 4.0 % faster and",
     )
     order += ("And 7 % more.", "Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
@@ -376,8 +380,8 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
     r = Rows(("EPYC", table.assign(rate=[100, 1500, 0], workload=load, margin_pct=1.0)))
     r.study = SimpleNamespace(name="binlog-encryption", key="rate")
     lead = r.verdicts.loc[0]
-    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 1,500 a second up to +3.1 %"
-    assert "plan up to 3.1 % more CPU" in amounts.ascii_only(statement.advice(lead, r))
+    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 1,500 TPS up to +3.1 %"
+    assert "plan 3.1 % more CPU" in amounts.ascii_only(statement.advice(lead, r))
     r.verdicts.loc[1, "hi_pct"] = 1.73  # +1.7 %, as that at 100
     assert statement.extremes(lead, r)[1] == ""
     fewer = r.verdicts.loc[[2]].assign(lo_pct=-20.0, threads=4, workload="large")
@@ -394,7 +398,7 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
         ("cpu_per_transaction", -9.0, -2.0, "switch it on"),
         (
             *("cpu_per_transaction", -2.0, 9.0),
-            "switch it on where required; plan up to 9.0 % more CPU",
+            "switch it on where required; plan 9.0 % more CPU",
         ),
         ("tps", -9.0, -2.0, "switch it on"),
     ],
@@ -450,7 +454,7 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
             .to_frame()
             .T,
             {},
-            "Encrypted against plain: TPS at 16 threads unclear, between 2.8 % faster and 1.2 %"
+            "Encrypted against plain, TPS at 16 threads: cannot tell, between 2.8 % faster and 1.2 %"
             " slower. …"
             " Range of 2 boots",
         ),
@@ -472,6 +476,19 @@ def test_the_box_is_about_the_joint_effect_unless_told():
     assert report.primary(two)["processor"] == "EPYC"
     with pytest.raises(report.ReportError, match="no comparison"):
         report.primary(TABLE, "p95")
+
+
+def test_readers_see_the_control_and_defaults_in_plain_words():
+    own = "MySQL 8.0 with its own defaults"
+    assert [arm_label(arm) for arm in ("plain again", "MySQL 8.0, its defaults")] == [
+        "the same twice",
+        own,
+    ]
+    frame = pd.DataFrame({"arm": ["MySQL 8.0, its defaults", "MySQL 8.0"], "runs": [1, 2]})
+    assert f"arm runs {own} 1 MySQL 8.0 2" in text(report.html_table(frame))
+    said = text(report.verdict_table(TABLE))
+    assert "the same twice" in said
+    assert "plain again" not in said
 
 
 def test_the_table_says_what_is_known_where_and_how_often():
@@ -647,9 +664,9 @@ def test_the_tables_tell_both_costs_and_the_index_the_first(home, tmp_path):
     index = text(report.index(tmp_path).read_text())
     first, second = map(amounts.ascii_only, facts["brief"])
     row = f"Both {first} 12 pairs, 2026-11-22 The drawings"  # its first cost alone, in a line
-    assert f"Question Answer Change, % -50 -10 0 +10 +100 {row}" in index
+    answer = "Answer: what changes, at which load (95 % interval); in grey, how often and when it was measured"
+    assert f"{answer} Change, % (left: less, right: more) -50 -10 0 +10 +100 {row}" in index
     assert second not in index
-    assert "make 2 comparisons and give 1 of them a word" in index
     assert "Your runs" not in index
 
 
@@ -673,6 +690,21 @@ def test_a_question_is_answered_in_one_sentence_that_names_one_of_several_arms(
     report.save(table, "short", {"finished": "2026-11-22"}, title="What?", primary=[table.loc[0]])
     page_of(tmp_path, json.loads((home / "data" / "processed" / "short.json").read_text()))
     assert f"What? {answer}. 12 pairs, 2026-11-22" in text(report.index(tmp_path).read_text())
+
+
+def test_the_index_names_what_costs_most_and_least_at_worst(home, tmp_path):
+    """By the worse end of the interval; of another metric, more may be better: it is left out."""
+    pages = [("dear", 8.0, 1.0), ("dearest", 5.0, 9.0), ("cheap", 1.0, 0.5), ("gain", 60.0, 1.0)]
+    for name, change, half in pages:
+        metric = "tps" if name == "gain" else "cpu_per_transaction"
+        table = verdicts([(metric, 4, "encrypted", change, half, "provisional")], asked=3)
+        lead = {"title": f"What does {name} cost?", "primary": [table.loc[0]]}
+        report.save(table, name, {"finished": "2026-11-22"}, **lead)
+        page_of(tmp_path, json.loads((home / "data" / "processed" / f"{name}.json").read_text()))
+    said = text(report.index(tmp_path).read_text())
+    named = "Costs most, at worst: What does dearest cost? Least: What does cheap cost?"
+    assert named in said
+    assert "provisional, 1 of 3 machine boots, 2026-11-22" in said
 
 
 def test_a_section_with_the_tag_fold_is_behind_its_heading(home, tmp_path):

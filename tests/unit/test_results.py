@@ -136,7 +136,7 @@ def test_each_question_is_judged_by_itself(three):
     assert r.meta["campaigns"] == ["b", "a", "c"]
     assert r.meta["finished"] == DAY.format(22)
     assert r.meta["first"] == DAY.format(20)
-    assert words.dates(r.meta) == "2026-11-20 to 2026-11-22"
+    assert words.dates(r.meta) == "2026-11-20–2026-11-22"
     assert words.dates(parts[0].meta) == "2026-11-20"
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from noisefloor import stats
 from noisefloor.data import design, results
 from noisefloor.data.results import Results, main_workload
-from noisefloor.model import METRICS, Arm
+from noisefloor.model import METRICS, TWICE, Arm
 from noisefloor.stats import rule
 
 CPU = "cpu_per_transaction"
@@ -48,7 +48,7 @@ def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
         several = rows.groupby(["workload", "metric"])["joint"].transform("any")
         tables.append(rows[rows["joint"].eq(True) | ~several].assign(campaign=r.folder.name))
     if not any(map(len, tables)):
-        kind = "with an A/A control" if control else "of two identical servers"
+        kind = f"with {TWICE}" if control else "of two identical servers"
         raise TooShort(NONE.format(kind))
     rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
     rows["threads"] = rows["threads"].astype(object).where(rows["threads"].notna(), "all")

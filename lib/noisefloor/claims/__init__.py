@@ -61,7 +61,8 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
     says = f"{SOURCES[r.study.name]['short']}: {source['said']}"
-    if why := source["not_comparable"] or "not measured here yet" * rows.empty:
+    unmeasured = SOURCES[r.study.name]["unmeasured"] * rows.empty
+    if why := source["not_comparable"] or unmeasured:
         return f"{says}. Not comparable: {why}."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]

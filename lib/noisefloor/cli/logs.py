@@ -179,8 +179,8 @@ class _Above(Command):
 @click.option("--metric", help="The metric of the numbers. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="Smaller numbers are better.")
 @margin_option
-@click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
-@click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
+@click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, of one unchanged server. [published repeats]")  # fmt: skip
+@click.option("--floor-runs", type=int, metavar="K", help="Runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
 @click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
 @click.option("--pm", nargs=2, metavar="A B", help="Numbers after an unexplained ±.")

@@ -8,7 +8,7 @@ from noisefloor import paths, schedule
 from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.progress import minutes
 from noisefloor.measure.server_pool import ServerPool
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, TWICE
 from noisefloor.servers.prebuilt import size_of
 from noisefloor.text import amounts
 
@@ -27,8 +27,8 @@ def planned(campaign: Campaign) -> str:
     study, plan = campaign.study, campaign.plan
     each = f" an arm, {len(study.arms)} arms" if len(study.arms) > 1 else ""
     if control := plan.get("control"):
-        one = f" and {control} of the A/A control"
-        each += one if study.design != "switched" else ", each with a pair of the A/A control"
+        one = f" and {control} of {TWICE}"
+        each += one if study.design != "switched" else f", each with a pair of {TWICE}"
     words = (
         f"plan: {plan['blocks']} blocks{each}, judged once, at the end; at most"
         f" {minutes(study.profile.budget_min * 60)} minutes of measuring"
@@ -36,7 +36,7 @@ def planned(campaign: Campaign) -> str:
     if len(study.arms) > 1:
         words += f", of which the arms need {math.ceil(schedule.least_min(study, plan))} or more"
     half = ", ".join(f"{METRICS[m].label} {_half(h)}" for m, h in plan.get("expected", {}).items())
-    return f"{words}; expected: {half or 'not known, no A/A noise is recorded for it'}"
+    return f"{words}; expected: {half or 'not known, no noise is recorded for it'}"
 
 
 def _half(pct: float) -> str:

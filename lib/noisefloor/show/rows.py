@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from noisefloor.model import CONTROL_SUFFIX, METRICS
-from noisefloor.show.markup import has_value
+from noisefloor.model import CONTROL_SUFFIX, METRICS, TWICE
+from noisefloor.show.markup import TOLD, has_value
 
 Row = Any  # of a verdict table: a dict or a Series
 ENDS = ["change_pct", "lo_pct", "hi_pct"]  # a change and the ends of its interval
@@ -36,6 +36,14 @@ def offered(row: Row) -> float:
     """Transactions a second that a row is about; 0 for as many as a server can do, or none known."""
     rate = row.get("rate")
     return rate if has_value(rate) else 0
+
+
+def arm_label(arm: str) -> str:
+    """How readers see an arm: the A/A control as `the same twice`, another by its name, which may have
+    other words than the one in the design of recorded campaigns."""
+    for designed, shown in TOLD["arms"].items():
+        arm = arm.replace(designed, shown)
+    return TWICE if arm.endswith(CONTROL_SUFFIX) else arm
 
 
 def is_control(frame: pd.DataFrame) -> pd.Series:

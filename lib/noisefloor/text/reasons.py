@@ -60,7 +60,7 @@ class Why(StrEnum):
     WARM_UP = "the first {rows} rows look like warm-up and do not count"
     DRIFT = "throughput steps or drifts within the run"
     NEVER_JUDGED = "{what}: shown, never judged"
-    FLOOR_RUNS = "--floor: assumed to come from {runs} A/A runs"
+    FLOOR_RUNS = "--floor: assumed to come from {runs} runs of one unchanged server"
     INCONSISTENT = (
         "inconsistent: {numbers}, {off} off the TPS given (other threads, "
         "a rate limit, or another run)"

@@ -39,7 +39,7 @@ from noisefloor.show.plots.verdicts import (
     sittings_label,
     threads_figure,
 )
-from noisefloor.show.rows import differing, is_joint, metric_label, threads_label
+from noisefloor.show.rows import arm_label, differing, is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
 _USE = re.compile("<use[^>]*/>")
@@ -108,7 +108,7 @@ def alt(verdicts: pd.DataFrame) -> str:
         where = f"at {rate:,.0f} a second" if rate else threads_label(row.threads, joint)
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
-            f"{f' {where}' if where else ''}, {row.arm} against {row.baseline}: "
+            f"{f' {where}' if where else ''}, {arm_label(row.arm)} against {row.baseline}: "
             f"{canvas.verdict_label(row)}, {canvas.numbers(row)}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, MUTED, PAGE, Axes, Inks, Palette
-from noisefloor.show.rows import counted, metric_label
+from noisefloor.show.rows import arm_label, counted, metric_label
 
 LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
 _SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
@@ -125,7 +125,7 @@ def runs_figure(
         ax.set_yscale("log")
     ax.set(xlabel="", ylabel="")
     name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"
-    canvas.above(ax, name, "", {a: str(a) for a in arms}, ink, narrow)
+    canvas.above(ax, name, "", {a: arm_label(str(a)) for a in arms}, ink, narrow)
     return figure
 
 
@@ -151,7 +151,7 @@ def timeline(intervals: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for arm in _present(ink, judged):
         middle = judged.loc[judged["arm"].eq(arm), "tps"].median()
         ax.axhline(middle, color=ink[arm], lw=0.9, ls=(0, (5, 3)))
-        names[arm] = f"{arm}: median {middle:,.0f}"
+        names[arm] = f"{arm_label(arm)}: median {middle:,.0f}"
     if frame["warmup"].any():
         words = "dashed grey: warm-up, not counted"
         canvas.note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
@@ -182,7 +182,7 @@ def over_time(
         spread = part.groupby(at)[column].quantile(quartiles).unstack()
         ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **_SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
-        names[arm] = f"{arm} ({part['run'].nunique()} runs)"
+        names[arm] = f"{arm_label(str(arm))} ({part['run'].nunique()} runs)"
     ax.set(ylim=(0, None), xlabel=f"seconds since {since}")
     canvas.above(ax, label, "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
@@ -213,7 +213,7 @@ def quantiles_figure(frame: pd.DataFrame, baseline: str, *, narrow: bool = False
             seen = max(seen, canvas.away(ratio).max())
     top.set_yscale("log")
     canvas.ticks(top.yaxis, canvas.round_numbers(*top.get_ylim()), "{x:g}\u202fms")
-    names = {a: str(a) for a in _present(ink, frame)}
+    names = {a: arm_label(str(a)) for a in _present(ink, frame)}
     canvas.above(top, "latency (log scale)", "", names, ink, narrow)
     reach = 1.25 * seen
     canvas.scale(low, canvas.mirror(reach), reach, most=4)

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from noisefloor.data.alarm import EXPECTED
 from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.schedule import MOST_SATURATED
-from noisefloor.show.markup import GLYPHS
+from noisefloor.show.markup import GLYPHS, say
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import (
     ENDS,
     Row,
+    arm_label,
     counted,
     differing,
     is_control,
@@ -81,7 +82,7 @@ def threads_figure(
         _against_threads(ax, panel, scale, ink, narrow, published)
         rows: list[Any] = [*panel.itertuples()]
         names = {
-            row.arm: f"{row.arm} {'(A/A control)' if row.control else f'against {row.baseline}'}"
+            row.arm: arm_label(row.arm) + ("" if row.control else f" against {row.baseline}")
             for row in sorted(rows, key=lambda row: row.arm.endswith(CONTROL_SUFFIX))
         }
         name, colour = metric_label(key) if by == "metric" else str(key), INK
@@ -232,7 +233,7 @@ def load_figure(
         line = {"color": ink[arm], "ms": 6, "lw": 1.8}
         top.plot(part["rate"], 1e3 * part["p99_s"], "-o", **line)
         top.plot(part["rate"], 1e3 * part["p50_s"], "--o", mfc="none", **line)
-        names[arm] = str(arm)
+        names[arm] = arm_label(str(arm))
     top.set_yscale("log")
     values = 1e3 * latencies[["p50_s", "p99_s"]].to_numpy(float)
     if np.isfinite(values).any():
@@ -297,7 +298,8 @@ def dots(
         for row in frame.to_dict("records")
     ]
     marks = ["D" if joint else "o" for joint in frame["joint"]]
-    return _intervals(frame, named, palette, narrow, marks)
+    legend = [say("twice")] if is_control(frame).any() else []
+    return _intervals(frame, named, palette, narrow, marks, legend)
 
 
 def _called(row: Row, column: str, short: bool = False) -> str:
@@ -306,13 +308,12 @@ def _called(row: Row, column: str, short: bool = False) -> str:
         return "all threads" if row["joint"] else counted(row[column])
     if column == "metric":
         return metric_label(row[column], short)
-    return "" if pd.isna(row[column]) else str(row[column])
+    return "" if pd.isna(row[column]) else arm_label(str(row[column]))
 
 
 def _row_name(row: Row, names: Sequence[str]) -> str:
-    again = row["arm"].endswith(CONTROL_SUFFIX)
-    parts = [_called(row, name, True) for name in names if not (name == "arm" and again)]
-    parts += ["A/A control"] if again else []
+    again = row["arm"].endswith(CONTROL_SUFFIX) and "arm" not in names
+    parts = [_called(row, name, True) for name in [*names, *["arm"] * again]]
     return ", ".join(filter(None, parts)) or metric_label(row["metric"])
 
 
@@ -338,7 +339,7 @@ def history_figure(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
         else:
             parts = [row.date[:10], row.engine]
             parts += [f"machine {machines.index(row.machine) + 1}"] if several["machine"] else []
-        parts[2:2] = [row.arm] if several["arm"] else []
+        parts[2:2] = [arm_label(row.arm)] if several["arm"] else []
         what = f"{row.workload}: {what}" if several["workload"] else what
         what += f" ({row.question})" if several["question"] and row.question else ""
         named.append((what, ", ".join(parts)))

@@ -26,7 +26,7 @@ from noisefloor.show.report.pieces import (
     save,
     verdict_box,
 )
-from noisefloor.show.rows import ENDS, differing, is_control, is_joint, joint, metric_label
+from noisefloor.show.rows import ENDS, arm_label, differing, is_control, is_joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
@@ -214,7 +214,7 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame, noun: str) 
                 one = of[of["arm"].eq(arm) & of["rate"].eq(rate)]
                 changes += [_known(1 + one[c].iloc[0] / 100) if len(one) else None for c in ENDS]
             points.append([int(rate), *changes])
-        arms.append({"name": arm, "points": points})
+        arms.append({"name": arm_label(arm), "points": points})
     known = zip(plain.index, plain["cpu_s"], 1e3 * plain["p99_s"], strict=True)
     points = [[int(rate), cpu_s, _known(p99_ms)] for rate, cpu_s, p99_ms in known]
     data = {"name": base, "points": points, "arms": arms}
@@ -234,7 +234,7 @@ def sittings_section(r: Results, arm: str = "") -> Shown:
     forests = []
     for row in results.headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
         forests.append(_forest(r, row))
-        if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and joint(row):
+        if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and row["joint"]:
             most = r.of(row["workload"], row["metric"], question=row["question"])
             most = most[most["arm"].eq(row["arm"]) & ~is_joint(most)].sort_values("threads")
             forests.append(_forest(r, most.iloc[-1]))

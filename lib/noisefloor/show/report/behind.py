@@ -23,7 +23,7 @@ from noisefloor.show.report.pieces import (
     remark,
     verdict_table,
 )
-from noisefloor.show.rows import ENDS, Row, joint, metric_label
+from noisefloor.show.rows import ENDS, Row, arm_label, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
@@ -307,7 +307,7 @@ def _configured(r: Results) -> Shown:
             for k, v in part.study.settings.items()
             if options.get(k) != v and k not in arm.settings
         )
-        blocks.append((arm.name, "\n".join(["[mysqld]", *lines])))
+        blocks.append((arm_label(arm.name), "\n".join(["[mysqld]", *lines])))
     return Shown(piece("blocks", blocks))
 
 

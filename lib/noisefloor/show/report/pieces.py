@@ -29,7 +29,7 @@ from noisefloor.show.markup import (
 )
 from noisefloor.show.plots.canvas import mirror
 from noisefloor.show.report import statement, words
-from noisefloor.show.rows import ENDS, Row, differing, is_control, joint, metric_label
+from noisefloor.show.rows import ENDS, Row, arm_label, differing, is_control, joint, metric_label
 from noisefloor.text import amounts, sheet, upper
 from noisefloor.text.reasons import Why, without
 
@@ -131,6 +131,7 @@ def html_table(
         caption = f"{caption} The first {_MOST} of {len(frame):,} rows; its data hold all.".strip()
         frame = frame.head(_MOST)
     for column, values in frame.items():
+        values = values.map(arm_label, na_action="ignore") if column == "arm" else values
         number = types.is_numeric_dtype(values) and not types.is_bool_dtype(values)
         cells = [safe(v) if column in raw else cell(v) for v in values]
         if column in sizes:
@@ -170,7 +171,7 @@ def _next(row: Row) -> str:
 
 # head, class, the column without which it is left out, what a cell shows
 _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
-    ("Arm", "", "arm", lambda row: row["arm"]),
+    ("Arm", "", "arm", lambda row: arm_label(row["arm"])),
     ("Processor", "", "processor", lambda row: row["processor"]),
     ("Threads", "nf-r", "threads", lambda row: "all" if joint(row) else cell(row["threads"])),
     ("Verdict", "", "", lambda row: piece("badge", row["verdict"])),

@@ -14,6 +14,7 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data.results import SHORT
+from noisefloor.model import metric
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
@@ -21,7 +22,7 @@ from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
 from noisefloor.show.report.pages import PARTS, placed
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import headline_of, parts
-from noisefloor.stats.verdict import PROVISIONAL, SAME, differs
+from noisefloor.stats.verdict import PROVISIONAL, differs
 from noisefloor.text import amounts
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -45,14 +46,8 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
     every = paths.root() / PUBLISHED / "index.html"
     published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
     short = [f for f in facts.values() if f.get("profile") in SHORT]
-    compared = [c for f in facts.values() for c in f.get("comparisons", ()) if not c.get("control")]
-    totals = {
-        "yours": _yours(short),
-        "published": published,
-        "words": sum(differs(c["verdict"]) or c["verdict"] == SAME for c in compared),
-        "of": len(compared),
-    }
-    body = piece("index", rows, {t: _x(t) for t in _TICKS}, sorted(failed), totals, amounts)
+    scale, yours = {t: _x(t) for t in _TICKS}, _yours(short)
+    body = piece("index", rows, scale, sorted(failed), yours, published, amounts)
     title = "What does it really cost?"
     page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})
@@ -77,10 +72,13 @@ def _x(value: float) -> float:
 
 
 def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """What the index tells of a page: its question, its answer in a line, what is drawn of it, and how
-    often and when it was measured; of a short run the published answer, too."""
+    """What the index tells of a page: its question, its answer in a line, what is drawn of it, where a
+    cost ends at worst on that scale, and how often and when it was measured; of a short run the published
+    answer, too."""
     leads = _leads(facts)[:1]
-    boots = [f"{x['sittings']} of {x['asked']} boots" for x in leads if x["verdict"] == PROVISIONAL]
+    boots = [words.word(x) for x in leads if x["verdict"] == PROVISIONAL]
+    dear = [lead for lead in leads if metric(lead["metric"]).worse_up]
+    ends = [drawn["bar"][1] for lead in dear for drawn, _ in _strips(lead) if drawn["bar"]]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     often = boots or [str(facts.get("measured") or "")] * len(leads)
@@ -89,6 +87,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
         "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
         "answer": words.sentences([_answer(facts)]),
         "strips": [strip for lead in leads for strip in _strips(lead)],
+        "worst": max(ends, default=None),
         "measured": [*often, str(facts.get("date") or "")[:10]],
         "published": words.sentences([_answer(facts_of(theirs))]) if repeats else "",
         "theirs": os.path.relpath(theirs, out),

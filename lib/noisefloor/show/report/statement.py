@@ -9,16 +9,7 @@ from noisefloor.data.results import PROCESSOR, SHORT, Results, headlines
 from noisefloor.model import metric as metric_of
 from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
-from noisefloor.show.rows import (
-    Row,
-    counted,
-    is_control,
-    is_joint,
-    joint,
-    metric_label,
-    offered,
-    threads_label,
-)
+from noisefloor.show.rows import Row, counted, is_control, is_joint, joint, metric_label, offered
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, SAME, differs
 from noisefloor.text import amounts
 
@@ -38,13 +29,13 @@ def headline_of(
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     every = [part for _, there in places for part in there]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
-    if len(every) == len(places) > 1 and all(part.open for part in every):
-        both = tuple(x for part in every for x in part.rows)
-        places = [("" if again else "each processor", [Part(both, brief)])]
+    if again and all(part.open for part in every):  # room is short: the first processor, by name
+        places = places[:1]
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
-    alike = len(before) == 1 and all([p.at for p in there] == [before[0].at] for _, there in places)
+    loads = [[offered(p.rows[0]) or p.at for p in there] for _, there in [("", before), *places]]
+    alike = len(before) == 1 and all(load == loads[0] for load in loads)
     clauses = [_on(place, there, here[0], does, alike) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
@@ -95,7 +86,7 @@ def _beside(each: Row, row: Row) -> str:
     """Where another comparison than that of the row is: ` at 150 a second`, ` at 16 threads (writes)`; of
     a joint row one of its thread counts ` at 1 thread alone`."""
     at = words.counts(each)
-    load, usual = (x["workload"].removesuffix(f", {words.counts(x)}") for x in (each, row))
+    load, usual = (x["workload"].removesuffix(f", {offered(x):,.0f} a second") for x in (each, row))
     alone = " alone" * (load == usual and joint(row))
     return f"{at and f' at {at}'}{f' ({load})' if load != usual else alone}"
 
@@ -189,15 +180,13 @@ class Part:
 
     @property
     def at(self) -> str:
-        """`at 1, 4 and 16 threads`: their thread counts; `at 200 a second`."""
+        """`at 1, 4 and 16 threads`: their thread counts; `at 100 TPS`."""
         first = self.rows[0]
-        if rate := offered(first):
-            return f"at {rate:,.0f} a second"
         each = [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
         if joint(first):
             each = first.get("over", [])
-        if not each:
-            return threads_label(None, joint=True) if joint(first) else ""
+        if offered(first) or not each:
+            return words.at(first)
         *others, last = map(str, each)
         return f"at {', '.join(others)} and {last} threads" if others else f"at {counted(each[0])}"
 
@@ -253,13 +242,14 @@ class Part:
             either = does or f"{arm} or {base}"
             return f"{either} makes no difference to {noun} that matters{where} ({self.inside})"
         if not differs(self.verdict):
-            who = "" if does == "it" else f"{does or f'{arm} against {base}'}: "
+            who = "" if does == "it" else does or f"{arm} against {base}"
             if words.undecided(self.row):
                 why = "" if self.brief else f" ({words.word(self.row)})"
-                what = f"{_PLAIN[SAME]} so far in {noun}{where}"
-                what = what if _within(self.row) else f"{noun}{where} unclear"
-                return f"{who}{what}, {words.either(self.row)}{why}"
-            return f"{who}{self.amount()}{where} ({self.inside})"
+                what = f"{who and f'{who}, '}{noun}{where}: {CANNOT_TELL}"
+                if _within(self.row):
+                    what = f"{who and f'{who}: '}{_PLAIN[SAME]} so far in {noun}{where}"
+                return f"{what}, {words.either(self.row)}{why}"
+            return f"{who and f'{who}: '}{self.amount()}{where} ({self.inside})"
         than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 

@@ -12,7 +12,7 @@ import pandas as pd
 from noisefloor import schedule
 from noisefloor.data import design, question
 from noisefloor.data.results import SHORT, baseline_in_units
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, TWICE
 from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
     Row,
@@ -62,12 +62,12 @@ def sentence(row: Row) -> str:
     answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
     if verdict == PROVISIONAL:
         answer = amounts.around(change(row), inside(row))
-    about = f"{metric_label(row['metric'])} {_place(row)}".strip()
+    about = f"{metric_label(row['metric'])} {at(row)}".strip()
     return sentences((f"{about}: {answer}", *doubts(row), settle_clause(row)))
 
 
-def _place(row: Row) -> str:
-    """`at 200 a second`, `at 16 threads`, or nothing."""
+def at(row: Row) -> str:
+    """`at 100 TPS`, `at 16 threads`, or nothing."""
     return f"at {counts(row)}" if offered(row) else threads_label(row["threads"], joint(row))
 
 
@@ -115,9 +115,9 @@ def cost(metric: str) -> str:
 
 
 def counts(row: Row) -> str:
-    """`200 a second`, `16 threads`, `all threads`, or nothing."""
+    """`100 TPS`, `200 a second`, `16 threads`, `all threads`, or nothing."""
     if rate := offered(row):
-        return f"{rate:,.0f} a second"
+        return f"{rate:,.0f} {TOLD['loads'].get(row['metric'], 'a second')}"
     return "all threads" if joint(row) else counted(row["threads"])
 
 
@@ -306,7 +306,8 @@ def finding(verdicts: pd.DataFrame) -> str:
     by_metric: dict[str, list[str]] = {}  # what is told: the metrics that it is told of
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
-        place = _place(rows.iloc[0]) if alike and not _at_rates(rows) else ""
+        first = rows.iloc[0].to_dict() | {"metric": verdicts["metric"].iloc[0]}
+        place = at(first) if alike and not _at_rates(rows) else ""
         where = f" {place}" if place else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
@@ -360,7 +361,7 @@ def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
         values = row | {"workload": counts(row)} if rates else row
         parts = [str(values[c]) for c in differ if c != "arm" or not control]
-        names.append(", ".join(["A/A control", *parts] if control else parts))
+        names.append(", ".join([TWICE, *parts] if control else parts))
     return names
 
 
@@ -483,7 +484,7 @@ def engine(campaign: Facts) -> str:
 def dates(campaign: Facts) -> str:
     """The day of a campaign, or the first and the last day of a page's campaigns."""
     first, last = str(campaign.get("first") or "")[:10], when(campaign)[:10]
-    return f"{first} to {last}" if "" < first < last else last
+    return f"{first}–{last}" if "" < first < last else last
 
 
 def where(campaign: Facts) -> str:
