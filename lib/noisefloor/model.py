@@ -1,6 +1,7 @@
 """What is compared: metrics, arms, workloads, profiles and studies."""
 
 import csv
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -65,6 +66,46 @@ _UNKNOWN = Metric("", "", "", "higher")  # of a published claim, queries a secon
 def metric(name: str) -> Metric:
     """The metric called `name`; a nameless one, of which more is better, where there is none."""
     return METRICS.get(name, _UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One comparison, judged: a row of a verdict table, whose columns are these.
+
+    `threads`: None where none is counted, and of a `joint` row; `n_baseline`, `n_arm`: runs, or pairs;
+    `change_pct`, `lo_pct`, `hi_pct`: the change and the ends of its interval; `together`: rows that hold
+    at 95 % together; `known`: what an open one says all the same; `chance`: how often two runs of one
+    unchanged server differ by so much; `restarted`: the word, with its ends, if the server was restarted
+    between the runs, where that is another answer; `runs_needed`, `minutes_needed`: what would decide
+    it. A number that is not known is NaN."""
+
+    study: str
+    workload: str
+    metric: str
+    threads: int | None = None
+    baseline: str
+    arm: str
+    n_baseline: int
+    n_arm: int
+    change_pct: float
+    lo_pct: float
+    hi_pct: float
+    margin_pct: float
+    verdict: str
+    worse: bool
+    together: int = 1
+    known: str = ""
+    chance: float = math.nan
+    restarted: str = ""
+    restarted_lo_pct: float = math.nan
+    restarted_hi_pct: float = math.nan
+    runs_needed: float
+    minutes_needed: float
+    warnings: tuple[str, ...]
+    control: bool
+    joint: bool = False
+    blocks: int
+    design: str
 
 
 def leading(names: Iterable[str]) -> str:
