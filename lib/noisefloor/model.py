@@ -70,40 +70,34 @@ def metric(name: str) -> Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison, judged: a row of a verdict table, whose columns are these.
-
-    `threads`: None where none is counted, and of a `joint` row; `n_baseline`, `n_arm`: runs, or pairs;
-    `change_pct`, `lo_pct`, `hi_pct`: the change and the ends of its interval; `together`: rows that hold
-    at 95 % together; `known`: what an open one says all the same; `chance`: how often two runs of one
-    unchanged server differ by so much; `restarted`: the word, with its ends, if the server was restarted
-    between the runs, where that is another answer; `runs_needed`, `minutes_needed`: what would decide
-    it. A number that is not known is NaN."""
+    """One comparison, judged: a row of a verdict table, whose columns are these. An unknown number is
+    NaN."""
 
     study: str
     workload: str
     metric: str
-    threads: int | None = None
+    threads: int | None = None  # None: none is counted, or it is `joint`
     baseline: str
     arm: str
-    n_baseline: int
+    n_baseline: int  # runs, or pairs
     n_arm: int
     change_pct: float
-    lo_pct: float
+    lo_pct: float  # the ends of its interval
     hi_pct: float
     margin_pct: float
     verdict: str
     worse: bool
-    together: int = 1
-    known: str = ""
-    chance: float = math.nan
-    restarted: str = ""
+    together: int = 1  # how many rows hold at 95 % together
+    known: str = ""  # what it says where it cannot tell
+    chance: float = math.nan  # how often two runs of one unchanged server differ by so much
+    restarted: str = ""  # the word if the server was restarted between the runs, where that is another
     restarted_lo_pct: float = math.nan
     restarted_hi_pct: float = math.nan
-    runs_needed: float
+    runs_needed: float  # an arm, or pairs in all, that would decide it
     minutes_needed: float
     warnings: tuple[str, ...]
-    control: bool
-    joint: bool = False
+    control: bool  # whether it is the A/A control
+    joint: bool = False  # whether it is about all thread counts
     blocks: int
     design: str
 
@@ -228,11 +222,7 @@ PROFILES = {
     )
 }
 
-SAME, CANNOT_TELL, PROVISIONAL = (
-    "same",
-    "cannot tell",
-    "provisional",
-)  # the last: sittings are lacking
+SAME, CANNOT_TELL, PROVISIONAL = "same", "cannot tell", "provisional"  # the last lacks sittings
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
 

@@ -431,10 +431,9 @@ def _each_word(rows: Sequence[Comparison]) -> str:
 def _changes(same: Sequence[Comparison]) -> str:
     """`+7.2 to +9.8 % (+4.5 to +12.1 %)`: the changes of rows, and the ends of all their intervals;
     of rows that cannot tell what these say in words."""
-    metric = same[0].metric
-    changes, los = [row.change_pct for row in same], [row.lo_pct for row in same]
-    bare = any(map(math.isnan, los))
-    lo, hi = (math.nan, math.nan) if bare else (min(los), max(row.hi_pct for row in same))
+    metric, changes = same[0].metric, [row.change_pct for row in same]
+    lo, hi = min(row.lo_pct for row in same), max(row.hi_pct for row in same)
+    lo, hi = (math.nan, math.nan) if any(math.isnan(row.lo_pct) for row in same) else (lo, hi)
     in_words = same[0].verdict == CANNOT_TELL and lo <= 0 <= hi
     ends = (amounts.bounds if in_words else amounts.interval)(lo, hi, metric)
     return f"{amounts.spread(min(changes), max(changes), metric)} ({ends})"

@@ -31,8 +31,7 @@ def row(
     n: runs or pairs of (baseline, arm); logs: change and the ends of its interval, infinite or NaN
     without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what one of them
     takes."""
-    value, lo, hi = (x if math.isfinite(x) else math.nan for x in logs)
-    change, low, high = percent(value), percent(lo), percent(hi)
+    change, lo, hi = (percent(x) if math.isfinite(x) else math.nan for x in logs)
     open_ = verdict == words.CANNOT_TELL
     named: dict[str, Any] = dict(zip(KEY, key, strict=True))
     return Comparison(
@@ -40,12 +39,12 @@ def row(
         n_baseline=n[0],
         n_arm=n[1],
         change_pct=change,
-        lo_pct=low,
-        hi_pct=high,
+        lo_pct=lo,
+        hi_pct=hi,
         margin_pct=margin_pct,
         verdict=verdict,
         worse=words.worse(verdict, key[2]),
-        known=amounts.ascii_only(amounts.bounds(low, high, key[2])) if open_ else "",
+        known=amounts.ascii_only(amounts.bounds(lo, hi, key[2])) if open_ else "",
         runs_needed=needed if needed is not None else math.nan,
         minutes_needed=needed * seconds / 60 if needed and seconds and open_ else math.nan,
         warnings=tuple(dict.fromkeys(warnings)),

@@ -186,9 +186,7 @@ def _together(
     arms = list(dict.fromkeys(arm for arm, _ in cells))
     rounding = {name: _rounding(metric, each) for name, each in cells.items()}
 
-    def judged(
-        arm: str, threads: Any, each: pd.DataFrame, together: int, known: float
-    ) -> Comparison:
+    def judged(arm: str, count: Any, each: pd.DataFrame, together: int, known: float) -> Comparison:
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
         means, part = each["mean"].to_numpy(float), start.part if start else None
@@ -213,8 +211,8 @@ def _together(
             seconds=None if metric in QUANTILES and key[1] in asked.beside else asked.pair_seconds,
             warnings=notes,
             together=together,
-            threads=None if threads == JOINT else threads,
-            joint=threads == JOINT,
+            threads=None if count == JOINT else count,
+            joint=count == JOINT,
             blocks=len(each),
             design=asked.design,
         )

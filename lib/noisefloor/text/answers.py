@@ -9,7 +9,7 @@ from noisefloor.model import CANNOT_TELL, SAME, Comparison
 from noisefloor.model import metric as metric_of
 from noisefloor.text import amounts, upper
 from noisefloor.text.quantity import Given, read
-from noisefloor.text.reasons import Reason, Why
+from noisefloor.text.reasons import Reason, Why, has
 
 MOST_LINES = 5
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
@@ -59,14 +59,10 @@ def two_numbers(
     n = row.n_baseline, row.n_arm
     runs = f"{n[0]} and {n[1]} runs" if n[0] != n[1] else f"{n[0]} runs each"
     runs = "each run once" if n == (1, 1) else runs
-    unknown = isinstance(only, Reason) and only.why is Why.UNPREDICTED
-    reason = "how much such runs scatter is not known" if unknown else only
-    if not reason and n == (1, 1):
-        reason = "each was run once"
-    elif not reason:
-        reason = (
-            f"{'the runs scatter too much' if scattered else 'their scatter is not known'} ({runs})"
-        )
+    scatter = "the runs scatter too much" if scattered else "their scatter is not known"
+    reason = only or ("each was run once" if n == (1, 1) else f"{scatter} ({runs})")
+    if has([only], Why.UNPREDICTED):
+        reason = "how much such runs scatter is not known"
     word, other = row.verdict.upper(), restarted(row)
     if row.verdict != CANNOT_TELL:
         change = amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
