@@ -70,8 +70,8 @@ def metric(name: str) -> Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison, judged: a row of a verdict table, whose columns are these. An unknown number is
-    NaN."""
+    """One comparison, judged: a row of a verdict table, which has these columns. Numbers that are not
+    known are NaN."""
 
     study: str
     workload: str
@@ -90,7 +90,7 @@ class Comparison:
     together: int = 1  # how many rows hold at 95 % together
     known: str = ""  # what it says where it cannot tell
     chance: float = math.nan  # how often two runs of one unchanged server differ by so much
-    restarted: str = ""  # the word if the server was restarted between the runs, where that is another
+    restarted: str = ""  # the word if the server was restarted between the runs, if another
     restarted_lo_pct: float = math.nan
     restarted_hi_pct: float = math.nan
     runs_needed: float  # an arm, or pairs in all, that would decide it

@@ -277,9 +277,8 @@ def as_text(rows: Sequence[Comparison], form: str = "text") -> str:
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
     text: list[str] = []
     last = None
-    for line, work in zip(
-        aligned([head, *lines]), (None, *(r.workload for r in rows)), strict=True
-    ):
+    works = (None, *(row.workload for row in rows))
+    for line, work in zip(aligned([head, *lines]), works, strict=True):
         text += [_filled(work, 1)] if above and work != last else []
         text.append(f"  {line}" if above else line)
         last = work
@@ -414,8 +413,7 @@ def _why(lead: Sequence[Comparison], several: bool) -> str:
     level = "95 % interval" if len(lead) == 1 else level
     bare = all(math.isnan(row.lo_pct) for row in lead)
     behind = _repeats(lead) if bare else f"{_repeats(lead)}, {level}"
-    unsaid = [row for row in lead if row.verdict == CANNOT_TELL]
-    unsaid = [row for row in unsaid if not row.lo_pct <= 0 <= row.hi_pct]
+    unsaid = [r for r in lead if r.verdict == CANNOT_TELL and not r.lo_pct <= 0 <= r.hi_pct]
     sentences = [f"{behind}." if several else f"{_each_word(lead)}; {behind}."]
     sentences += [answers.by_chance(row) for row in lead if len(lead) == 1]
     sentences += [f"{row.warnings[0]}." for row in unsaid[:1] if row.warnings]
@@ -477,8 +475,7 @@ def _what_settles(rows: Sequence[Comparison]) -> str:
         ways.append("restart the server between the runs (--restarts)")
     if known:
         longest = max(known, key=lambda row: row.runs_needed)
-        minutes = longest.minutes_needed
-        took = f" ({minutes:.0f} min)" if minutes > 0 else ""
+        took = f" ({longest.minutes_needed:.0f} min)" if longest.minutes_needed > 0 else ""
         needed = f"{longest.runs_needed:,.0f} {_unit(longest)} in all{took}"
         ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
     return f"To settle it: {'; '.join(ways)}." if ways else ""

@@ -33,9 +33,8 @@ def row(
     takes."""
     change, lo, hi = (percent(x) if math.isfinite(x) else math.nan for x in logs)
     open_ = verdict == words.CANNOT_TELL
-    named: dict[str, Any] = dict(zip(KEY, key, strict=True))
     return Comparison(
-        **named,
+        **dict[str, Any](zip(KEY, key, strict=True)),
         n_baseline=n[0],
         n_arm=n[1],
         change_pct=change,
@@ -59,8 +58,8 @@ def as_dict(row: Comparison) -> dict[str, Any]:
 
 
 def from_frame(row: Any) -> Comparison:
-    """The comparison that a row of a frame says, which may have more columns; row: a dict or a Series.
-    Raises KeyError for a column that it lacks."""
+    """The comparison that a row of a frame is; row: a dict or a Series, which may have more columns.
+    Raises KeyError for one that it lacks."""
     given = {name: row[name] for name in COLUMNS}
     try:
         threads: int | None = int(row["threads"])

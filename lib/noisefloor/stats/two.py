@@ -83,21 +83,16 @@ def judge_two(
     elif spreads:
         ((name, given),) = spreads.items()
         read = [quantity.read(s, name) for s in given]
-        sizes = [
-            s * (1 if k or kind != "time" else size) for s, _, k in read
-        ]  # in the numbers' unit
+        # in the numbers' unit
+        sizes = [s * (1 if k or kind != "time" else size) for s, _, k in read]
         spread = [(s / mean, k) for s, mean, k in zip(sizes, (x, y), counts, strict=True)]
-        each = {
-            reading: tuple((error(s, k) ** 2, k - 1) for s, k in spread)
-            for reading, error in READINGS.items()
-        }
+        meant = {}
+        for reading, error in READINGS.items():
+            parts = tuple((error(s, k) ** 2, k - 1) for s, k in spread)
+            meant[reading] = runs.estimate_of_runs(value, parts, metric, counts, start)
         run_sd = max(READINGS[SPREADS[name]](s, k) * math.sqrt(k) for s, k in spread)
-        e = runs.estimate_of_runs(value, each[SPREADS[name]], metric, counts, start)
-        c = runs.Cell(threads, counts, e)
+        c = runs.Cell(threads, counts, meant[SPREADS[name]])
         if name == "pm":
-            meant = {
-                r: runs.estimate_of_runs(value, p, metric, counts, start) for r, p in each.items()
-            }
             verdicts = {r: m.word(words, math.log1p(margin / 100)) for r, m in meant.items()}
             notes.insert(0, answers.readings(verdicts))
     else:

@@ -176,8 +176,7 @@ def _together(
     start = scatter.start_scatter(metric, asked.floor, asked.local) if needs else None
     of_all = list(reasons)
     if start and asked.one_start:
-        source = {"cv_pct": 100 * start.cv, "source": asked.one_start}
-        of_all.append(Reason(Why.NEVER_RESTARTED, **source))
+        of_all.append(Reason(Why.NEVER_RESTARTED, cv_pct=100 * start.cv, source=asked.one_start))
     elif start:
         of_all.append(Reason(Why.ONE_START, cv_pct=100 * start.cv))
     rows = rows.assign(block=np.arange(len(rows))) if one else rows
