@@ -70,8 +70,8 @@ def metric(name: str) -> Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison, judged: a row of a verdict table, which has these columns. Numbers that are not
-    known are NaN."""
+    """One comparison, judged: a row of a verdict table, which has these columns. NaN: a number that is
+    not known."""
 
     study: str
     workload: str

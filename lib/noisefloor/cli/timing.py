@@ -66,7 +66,7 @@ def time(
         from noisefloor.show import report  # what is missing is said before it measures
     folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
     campaign = results.load(folder)
-    table = campaign.verdicts.to_dict("records")
+    table: list[dict[Any, Any]] = campaign.verdicts.to_dict("records")
     baselines = {row["metric"]: results.baseline_in_units(campaign, row) for row in table}
     rows = [from_frame(row | {"threads": None}) for row in table]
     rows.sort(key=lambda row: METRICS.index(row.metric))

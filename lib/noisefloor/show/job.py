@@ -87,9 +87,8 @@ def with_control(rows: Sequence[Comparison], control: Sequence[Comparison]) -> l
 def _in_doubt(row: Comparison, alarm: Comparison) -> Comparison:
     """A row without its word, with the reason."""
     note = Reason(Why.CONTROL_DIFFERS, itself=amounts.ascii_only(_change(alarm)))
-    unknown = dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
-    warnings = (note, *row.warnings)
-    return replace(row, verdict=CANNOT_TELL, worse=False, warnings=warnings, **unknown)
+    row = replace(row, runs_needed=math.nan, minutes_needed=math.nan)
+    return replace(row, verdict=CANNOT_TELL, worse=False, warnings=(note, *row.warnings))
 
 
 def _change(row: Comparison) -> str:

@@ -58,14 +58,15 @@ def as_dict(row: Comparison) -> dict[str, Any]:
 
 
 def from_frame(row: Any) -> Comparison:
-    """The comparison that a row of a frame is; row: a dict or a Series, which may have more columns.
-    Raises KeyError for one that it lacks."""
-    given = {name: row[name] for name in COLUMNS}
+    """The comparison that a row of a frame is, as dict or Series, which may have more columns. Raises
+    KeyError for a column that it lacks."""
+    given: dict[str, Any] = {name: row[name] for name in COLUMNS}
+    given["warnings"] = tuple(given["warnings"])
     try:
-        threads: int | None = int(row["threads"])
+        given["threads"] = int(given["threads"])
     except (TypeError, ValueError):  # pandas' NA, None, NaN
-        threads = None
-    return Comparison(**given | {"threads": threads, "warnings": tuple(row["warnings"])})
+        given["threads"] = None
+    return Comparison(**given)
 
 
 def percent(log: float) -> float:
