@@ -252,8 +252,8 @@ def test_runs_that_may_share_a_start_have_both_answers():
     assert (unknown.verdict, unknown.restarted) == ("cannot tell", "slower")
     assert unknown.lo_pct < 0 < unknown.hi_pct
     for end in ("lo_pct", "hi_pct"):
-        assert unknown[f"restarted_{end}"] == pytest.approx(known[end])
-        assert math.isnan(known[f"restarted_{end}"])
+        assert getattr(unknown, f"restarted_{end}") == pytest.approx(getattr(known, end))
+        assert math.isnan(getattr(known, f"restarted_{end}"))
     # the floor alone: two starts, each with this CV, known from 9 degrees of freedom
     least = stats.t.ppf(0.975, 9) * 0.015 * math.sqrt(2)
     assert wide(unknown) > 2 * 100 * 0.9 * least

@@ -40,7 +40,7 @@ def judged(*args, **given):
 
 
 def logs(out):
-    return [math.log1p(out[c] / 100) for c in ("change_pct", "lo_pct", "hi_pct")]
+    return [math.log1p(pct / 100) for pct in (out.change_pct, out.lo_pct, out.hi_pct)]
 
 
 def script(name):

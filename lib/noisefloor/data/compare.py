@@ -275,9 +275,8 @@ def as_text(rows: Sequence[Comparison], form: str = "text") -> str:
         grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *safe)]
         return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
-    text: list[str] = []
-    last = None
-    works = (None, *(row.workload for row in rows))
+    text, last = list[str](), ""
+    works = ("", *(row.workload for row in rows))
     for line, work in zip(aligned([head, *lines]), works, strict=True):
         text += [_filled(work, 1)] if above and work != last else []
         text.append(f"  {line}" if above else line)
