@@ -1,6 +1,7 @@
 """What is compared: metrics, arms, workloads, profiles, studies, and the request for one."""
 
 import csv
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -65,6 +66,40 @@ _UNKNOWN = Metric("", "", "", "higher")  # of a published claim, queries a secon
 def metric(name: str) -> Metric:
     """The metric called `name`; a nameless one, of which more is better, where there is none."""
     return METRICS.get(name, _UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One comparison, judged: a row of a verdict table, which has these columns. NaN: a number that is
+    not known."""
+
+    study: str
+    workload: str
+    metric: str
+    threads: int | None = None  # None: none is counted, or it is `joint`
+    baseline: str
+    arm: str
+    n_baseline: int  # runs, or pairs
+    n_arm: int
+    change_pct: float
+    lo_pct: float  # the ends of its interval
+    hi_pct: float
+    margin_pct: float
+    verdict: str
+    worse: bool
+    together: int = 1  # how many rows hold at 95 % together
+    known: str = ""  # what it says where it cannot tell
+    chance: float = math.nan  # how often two runs of one unchanged server differ by so much
+    restarted: str = ""  # the word if the server was restarted between the runs, if another
+    restarted_lo_pct: float = math.nan
+    restarted_hi_pct: float = math.nan
+    runs_needed: float  # an arm, or pairs in all, that would decide it
+    minutes_needed: float
+    warnings: tuple[str, ...]
+    control: bool  # whether it is the A/A control
+    joint: bool = False  # whether it is about all thread counts
+    blocks: int
+    design: str
 
 
 def leading(names: Iterable[str]) -> str:
@@ -187,11 +222,7 @@ PROFILES = {
     )
 }
 
-SAME, CANNOT_TELL, PROVISIONAL = (
-    "same",
-    "cannot tell",
-    "provisional",
-)  # the last: sittings are lacking
+SAME, CANNOT_TELL, PROVISIONAL = "same", "cannot tell", "provisional"  # the last lacks sittings
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
 TWICE = "the same twice"  # what readers call it

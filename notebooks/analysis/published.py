@@ -15,6 +15,7 @@ from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
 from noisefloor.show.report.pieces import html_table
 from noisefloor.show.rows import threads_label
+from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts, answers, upper
 
@@ -85,7 +86,7 @@ def others(verdicts: pd.DataFrame) -> Shown:
 
 def findings(verdicts: pd.DataFrame) -> list[str]:
     """The answers that readers ask for, one sentence each, from the verdict table."""
-    by_label = verdicts.set_index(["study", "label"])
+    by_label = verdicts.set_index(["study", "label"], drop=False)
 
     def row(study: str, label: str) -> Any:
         return by_label.loc[(f"{study}-encryption", label)]
@@ -101,11 +102,11 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
         )
         for phase in ("backup", "restore")
     )
-    again = answers.restarted(high)
+    again = answers.restarted(from_frame(high))
     again = again and f"; {again}, if the server was restarted between the runs"
     return [
         f"Binary log encryption, 229.41 against 221.19 TPS: {tps['verdict']}, {words.effect(tps)}. "
-        f"{answers.by_chance(tps)}",
+        f"{answers.by_chance(from_frame(tps))}",
         "Binary log encryption: QPS and mean latency are the same measurement as TPS, and the 15.5 % "
         "in maximum latency is no evidence.",
         f"Tablespace encryption with heavy reads, 1 to 16 threads: {verdict(low)}. At 32 threads: "

@@ -2,8 +2,8 @@
 
 import os
 import re
-import statistics
 import shutil
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -82,9 +82,7 @@ def unpack(study: str, home: Path) -> None:
         if archive is None:
             (recorded / campaign.name).symlink_to(campaign)
             continue
-        shutil.copytree(
-            campaign, recorded / campaign.name, ignore=lambda *_, a=archive: [a.name]
-        )
+        shutil.copytree(campaign, recorded / campaign.name, ignore=lambda *_, a=archive: [a.name])
         with tarfile.open(archive) as tar:
             tar.extractall(recorded / campaign.name, filter="data")
 

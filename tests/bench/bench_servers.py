@@ -102,18 +102,18 @@ def harness(quick: bool) -> Item:
         rows = compare.rows(
             *sides, baseline="bare", arm="noisefloor", paired=True, restarts=True, margin_pct=NEAR_PCT
         )  # fmt: skip
-    row = next(r for r in rows if r["metric"] == "tps")
+    row = next(r for r in rows if r.metric == "tps")
     tps = [[r.values["tps"] for r in side] for side in sides]
     figure = Figure(
         "TPS under `noisefloor run` against bare sysbench",
         [b / a for a, b in zip(*tps, strict=True)],
         f"`same` within {NEAR_PCT:g} %",
-        row["verdict"] == "same",
-        f"`{row['verdict']}`: {row['change_pct']:+.2f} %, {row['lo_pct']:+.2f} to "
-        f"{row['hi_pct']:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
+        row.verdict == "same",
+        f"`{row.verdict}`: {row.change_pct:+.2f} %, {row.lo_pct:+.2f} to "
+        f"{row.hi_pct:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
     )
-    if row["verdict"] == "cannot tell":
-        needed = row["runs_needed"]
+    if row.verdict == "cannot tell":
+        needed = row.runs_needed
         figure.says += f"; {needed if needed > 0 else 'no number of'} pairs would decide it"
     return Item([figure])
 
@@ -272,5 +272,5 @@ def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float,
         names = (chosen.baseline.name, arm.name)
         sides = compare.read_both(logs[names[0]][1:], logs[names[1]])
         rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
-    row = next(r for r in rows if r["metric"] == "tps")
-    return row["verdict"], took, f"{row['change_pct']:+.1f} %"
+    row = next(r for r in rows if r.metric == "tps")
+    return row.verdict, took, f"{row.change_pct:+.1f} %"

@@ -480,7 +480,7 @@ def test_a_repeat_is_predicted_from_those_before_it_and_never_from_itself():
 def test_a_percentile_is_predicted_no_closer_than_half_a_bucket():
     sittings = tuple(combine.Campaign(x, 1e-8, 9) for x in (0.0, 0.4 * BUCKET))
     for metric, inside in (("p99", True), ("tps", False)):
-        one = heldout.Comparison("a study", "a question", "a CPU", "sysbench", metric, sittings)
+        one = heldout.Repeats("a study", "a question", "a CPU", "sysbench", metric, sittings)
         (row,) = heldout.held_out([one]).itertuples()
         assert (row.inside, row.inside_tau) == (inside, inside)
         assert (row.half_pct == pytest.approx(50 * BUCKET)) == inside

@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job
 from noisefloor.stats import rule, verdict
+from noisefloor.stats.row import from_frame
 from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Why, has
 from test_packaging import copied, link, needed
@@ -361,10 +362,10 @@ def test_in_every_pair_a_runs_once_more_and_all_orders_are_as_likely(home, by_a_
     assert set(counts.index) == set(itertools.permutations(("A", "A again", "B")))
     assert counts.between(0.6 * pairs / 6, 1.4 * pairs / 6).all()
     for rows, arm, word in ((judged.rows, "B", "slower"), (judged.control, "A again", "same")):
-        by_metric = {row["metric"]: row for row in rows}
+        by_metric = {row.metric: row for row in rows}
         assert set(by_metric) == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"}
-        assert {(row["arm"], row["n_arm"]) for row in rows} == {(arm, pairs)}
-        assert by_metric["wall"]["verdict"] == word
+        assert {(row.arm, row.n_arm) for row in rows} == {(arm, pairs)}
+        assert by_metric["wall"].verdict == word
 
 
 def test_minutes_are_counted_with_the_third_run_of_each_pair(home, by_a_clock, monkeypatch):
@@ -495,7 +496,7 @@ def judged(changes, metric="wall"):
         study="time-x", workload="commands", threads=0, metric=metric, warmup=False
     )
     table = stats.table(frame, baseline="A", design="switched", blocks=len(changes))
-    return [row | {"threads": None} for row in table.to_dict("records")]
+    return [from_frame(row | {"threads": None}) for row in table.to_dict("records")]
 
 
 def around(pct, blocks=8):
@@ -511,8 +512,8 @@ def around(pct, blocks=8):
 def test_a_command_that_differs_from_itself_takes_the_word_away(b, a, word):
     control = around(a)
     (row,) = rows = job.with_control(around(b), control)
-    assert (row["verdict"], row["worse"]) == (word, word == "slower")
-    assert has(row["warnings"], Why.CONTROL_DIFFERS) == (a > 0)
+    assert (row.verdict, row.worse) == (word, word == "slower")
+    assert has(row.warnings, Why.CONTROL_DIFFERS) == (a > 0)
     parts = job.comment(job.Judged(rows, control, ("old x", "new |\n`x`")), rows, "pull request 1")
     text = "\n\n".join(parts)
     assert parts[0] == "## Noisefloor: pull request 1"
@@ -524,9 +525,9 @@ def test_a_command_that_differs_from_itself_takes_the_word_away(b, a, word):
 
 
 def test_only_the_metric_that_differs_loses_its_word():
-    rows = [*around(5), *(row | {"metric": "user_sys", "verdict": "more"} for row in around(5))]
+    rows = [*around(5), *(replace(row, metric="user_sys", verdict="more") for row in around(5))]
     wall, cpu = job.with_control(rows, around(4))
-    assert (wall["verdict"], cpu["verdict"]) == ("cannot tell", "more")
+    assert (wall.verdict, cpu.verdict) == ("cannot tell", "more")
     both = job.Judged([wall, cpu])
     assert both.deciding() == [wall]
     assert both.deciding("user_sys") == [cpu]
@@ -629,5 +630,5 @@ def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_runs):
     named = differing(jobs)
     for (b, a), (alone, itself) in zip(jobs, named, strict=True):
         (row,) = job.with_control(judged(b), judged(a))
-        assert verdict.differs(row["verdict"]) == (alone and not itself)
+        assert verdict.differs(row.verdict) == (alone and not itself)
     assert 0 < named[:, 0].sum() < len(jobs)

@@ -85,7 +85,7 @@ def test_the_published_example():
     r = row("binlog-encryption", "TPS")
     assert r["verdict"] == "cannot tell"
     assert r["change_pct"] == pytest.approx(100 * (229.41 / 221.19 - 1))
-    asked, _ = two.judge_two(221.19, 229.41, threads=4, seconds=300)
+    asked = verdict_row.as_dict(two.judge_two(221.19, 229.41, threads=4, seconds=300)[0])
     for key in set(verdict_row.COLUMNS) - {"study", "workload", "baseline", "arm"}:
         same = (
             pytest.approx(asked[key], nan_ok=True) if isinstance(asked[key], float) else asked[key]

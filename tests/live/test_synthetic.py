@@ -84,8 +84,8 @@ def test_files_have_the_words_that_compare_gives(restarts, count):
         x[1] += math.log1p(effect)
         sides = tuple(runs.Side(tuple(np.exp(v))) for v in x)
         (row,) = runs.judge_runs({"b": {4: sides}}, margin_pct=2.0, **asked)
-        assert counts[row["verdict"].replace(" ", "_")] == 1
-        words.add(row["verdict"])
+        assert counts[row.verdict.replace(" ", "_")] == 1
+        words.add(row.verdict)
     assert {"slower", "faster", "cannot tell"} <= words
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 
 import psutil
@@ -22,6 +23,7 @@ from noisefloor.measure import timing
 from noisefloor.measure.timing import MOST_BLOCKS, PAIRS, Stopwatch
 from noisefloor.model import study_of
 from noisefloor.show.report.answers import command
+from noisefloor.stats.row import row
 from noisefloor.studies.timed import BLOCKS, timed
 from noisefloor.text import Refusal, answers
 
@@ -119,11 +121,10 @@ def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(ho
 
 
 def judged(metric, change, lo, hi, verdict):
-    """A verdict row, as far as the answer needs it."""
-    ends = {"change_pct": change, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
-    known = {"n_arm": 140, "warnings": []}
-    unknown = dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
-    return {"metric": metric, "verdict": verdict} | ends | known | unknown
+    """A comparison with this change in percent."""
+    key = ("time-x", "commands", metric, "A", "B")
+    logs = [math.log1p(pct / 100) for pct in (change, lo, hi)]
+    return row(key, (140, 140), logs, margin_pct=2.0, verdict=verdict, blocks=14, design="switched")
 
 
 def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
@@ -140,7 +141,8 @@ def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
         "Peak memory same, 0.0 % (-0.1 to +0.1 %), all of it within ±2 %: B 20 MB, A 20 MB.",
         "2 runs of B ended with an error.",
     ]
-    rows["wall"] |= {"verdict": "cannot tell", "minutes_needed": 1.5, "runs_needed": 900}
+    longer = {"minutes_needed": 1.5, "runs_needed": 900}
+    rows["wall"] = replace(rows["wall"], verdict="cannot tell", **longer)
     assert answers.timed(rows, baselines, {}, 1000)[-1].startswith("To settle it: --seconds 90,")
     assert "settle" not in answers.timed(rows, baselines, {}, 800)[-1]
 

@@ -214,9 +214,9 @@ def test_runs_of_another_tool_are_judged(tmp_path):
     rows = compare.rows(
         *compare.read_both([tmp_path / "before"], [tmp_path / "after"]), restarts=True
     )
-    (tps,) = (row for row in rows if row["metric"] == "tps")
-    assert (tps["verdict"], tps["threads"]) == ("faster", 1)
-    assert tps["change_pct"] == pytest.approx(100, abs=1)
+    (tps,) = (row for row in rows if row.metric == "tps")
+    assert (tps.verdict, tps.threads) == ("faster", 1)
+    assert tps.change_pct == pytest.approx(100, abs=1)
 
 
 def test_runs_of_two_tools_or_scales_are_not_judged_together(tmp_path):

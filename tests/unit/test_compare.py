@@ -56,7 +56,7 @@ def lognormal(seed, n, mean=1000.0, cv=0.02):
 
 
 def only(rows, **where):
-    kept = [r for r in rows if all(r[k] == v for k, v in where.items())]
+    kept = [r for r in rows if all(getattr(r, k) == v for k, v in where.items())]
     assert len(kept) == 1, kept
     return kept[0]
 
@@ -68,7 +68,7 @@ def judged(x, y, metric="tps", **how):
 
 
 def wide(row):
-    return row["hi_pct"] - row["lo_pct"]
+    return row.hi_pct - row.lo_pct
 
 
 def concluded(rows):
@@ -80,7 +80,7 @@ def concluded(rows):
 
 
 def said(row, words):
-    return any(words in warning for warning in row["warnings"])
+    return any(words in warning for warning in row.warnings)
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -127,10 +127,10 @@ def test_peak_memory_is_judged_where_time_printed_it(tmp_path):
             log = text.replace("39264", str(kib + 10 * n)).replace("0:00.09", f"0:00.1{n}")
             (tmp_path / arm / f"{n}.txt").write_text(log)
     rows = compare.judge([tmp_path / "before"], [tmp_path / "after"])
-    assert [row["metric"] for row in rows] == ["wall", "user_sys", "peak_memory"]
+    assert [row.metric for row in rows] == ["wall", "user_sys", "peak_memory"]
     memory = only(rows, metric="peak_memory")
-    assert (memory["verdict"], memory["worse"]) == ("larger", True)
-    assert memory["change_pct"] == pytest.approx(20, abs=0.1)
+    assert (memory.verdict, memory.worse) == ("larger", True)
+    assert memory.change_pct == pytest.approx(20, abs=0.1)
     assert "Also peak memory LARGER by 20.0 %." in compare.pointer(rows)
 
 
@@ -208,10 +208,10 @@ def test_unpaired_is_welch_on_logs():
     x, y = lognormal(1, 7), lognormal(2, 5, 900, 0.04)
     row = judged(x, y)
     interval = stats.ttest_ind(np.log(y), np.log(x), equal_var=False).confidence_interval()
-    assert row["lo_pct"] == pytest.approx(100 * math.expm1(interval.low))
-    assert row["hi_pct"] == pytest.approx(100 * math.expm1(interval.high))
-    assert row["verdict"] == "slower"
-    assert (row["n_baseline"], row["n_arm"]) == (7, 5)
+    assert row.lo_pct == pytest.approx(100 * math.expm1(interval.low))
+    assert row.hi_pct == pytest.approx(100 * math.expm1(interval.high))
+    assert row.verdict == "slower"
+    assert (row.n_baseline, row.n_arm) == (7, 5)
 
 
 def test_paired_is_the_paired_t_interval():
@@ -219,9 +219,9 @@ def test_paired_is_the_paired_t_interval():
     x, y = (lognormal(s, 9, m) * np.exp(drift) for s, m in ((3, 1000), (4, 970)))
     row = judged(x, y, paired=True)
     interval = stats.ttest_1samp(np.log(y / x), 0).confidence_interval()
-    assert row["lo_pct"] == pytest.approx(100 * math.expm1(interval.low))
-    assert row["hi_pct"] == pytest.approx(100 * math.expm1(interval.high))
-    assert row["design"] == "pairs"
+    assert row.lo_pct == pytest.approx(100 * math.expm1(interval.low))
+    assert row.hi_pct == pytest.approx(100 * math.expm1(interval.high))
+    assert row.design == "pairs"
     assert wide(judged(x, y)) > 3 * wide(row)
 
 
@@ -238,22 +238,22 @@ def test_paired_is_the_paired_t_interval():
 )
 def test_the_sign_is_the_metrics_own_and_the_word_says_whether_it_is_worse(metric, words):
     row, back = judged(GOOD, MORE, metric), judged(MORE, GOOD, metric)
-    assert (row["verdict"], back["verdict"]) == words
-    assert row["change_pct"] == pytest.approx(19.95, abs=0.01)
+    assert (row.verdict, back.verdict) == words
+    assert row.change_pct == pytest.approx(19.95, abs=0.01)
     rises = metric in ("tps", "events_per_s")  # of which more is better
-    assert (row["worse"], back["worse"]) == (not rises, rises)
-    assert math.log1p(back["hi_pct"] / 100) == pytest.approx(-math.log1p(row["lo_pct"] / 100))
+    assert (row.worse, back.worse) == (not rises, rises)
+    assert math.log1p(back.hi_pct / 100) == pytest.approx(-math.log1p(row.lo_pct / 100))
 
 
 def test_runs_that_may_share_a_start_have_both_answers():
     x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 970, 0.005)
     known, unknown = judged(x, y), judged(x, y, floor=FLOOR)
-    assert (known["verdict"], known["restarted"]) == ("slower", "")
-    assert (unknown["verdict"], unknown["restarted"]) == ("cannot tell", "slower")
-    assert unknown["lo_pct"] < 0 < unknown["hi_pct"]
+    assert (known.verdict, known.restarted) == ("slower", "")
+    assert (unknown.verdict, unknown.restarted) == ("cannot tell", "slower")
+    assert unknown.lo_pct < 0 < unknown.hi_pct
     for end in ("lo_pct", "hi_pct"):
-        assert unknown[f"restarted_{end}"] == pytest.approx(known[end])
-        assert math.isnan(known[f"restarted_{end}"])
+        assert getattr(unknown, f"restarted_{end}") == pytest.approx(getattr(known, end))
+        assert math.isnan(getattr(known, f"restarted_{end}"))
     # the floor alone: two starts, each with this CV, known from 9 degrees of freedom
     least = stats.t.ppf(0.975, 9) * 0.015 * math.sqrt(2)
     assert wide(unknown) > 2 * 100 * 0.9 * least
@@ -279,7 +279,7 @@ def test_runs_that_may_share_a_start_have_both_answers():
 def test_where_both_answers_are_one_the_floor_is_named():
     x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 995, 0.005)
     row = judged(x, y, floor={"tps": {"cv_pct": 9.0, "df": 9}}, margin_pct=0.1)
-    assert (row["verdict"], row["restarted"]) == ("cannot tell", "")
+    assert (row.verdict, row.restarted) == ("cannot tell", "")
     assert said(row, "a start-to-start CV of 9 % is added; --restarts leaves it out")
     assert said(row, "more runs under the same server starts cannot settle it")
     assert concluded([row])[-1] == (
@@ -297,8 +297,8 @@ def test_a_floor_never_narrows_an_interval():
 def test_time_of_a_command_has_no_start_to_start_scatter(metric):
     x, y = lognormal(5, 4, 10, 0.005), lognormal(6, 4, 10.5, 0.005)
     bare, own = judged(x, y, metric), judged(x, y, metric, restarts=False)
-    assert (own["lo_pct"], own["hi_pct"]) == (bare["lo_pct"], bare["hi_pct"])
-    assert own["worse"]
+    assert (own.lo_pct, own.hi_pct) == (bare.lo_pct, bare.hi_pct)
+    assert own.worse
     assert not said(own, "--restarts")
 
 
@@ -313,18 +313,18 @@ def test_same_when_the_interval_lies_inside_the_margin():
     x, y = lognormal(7, 12, cv=0.01), lognormal(8, 12, cv=0.01)
     for margin in (0.2, 0.5, 1, 2, 5):
         row, bound = judged(x, y, margin_pct=margin), math.log1p(margin / 100)
-        ends = [math.log1p(row[end] / 100) for end in ("lo_pct", "hi_pct")]
-        assert (row["verdict"] == "same") == (ends[0] > -bound and ends[1] < bound)
-        assert row["margin_pct"] == margin
-    assert row["verdict"] == "same"
+        ends = [math.log1p(end / 100) for end in (row.lo_pct, row.hi_pct)]
+        assert (row.verdict == "same") == (ends[0] > -bound and ends[1] < bound)
+        assert row.margin_pct == margin
+    assert row.verdict == "same"
 
 
 def test_a_metric_has_its_own_margin():
     for metric, margin in (("tps", 2), ("p99", 10), ("user_sys", 1), ("wall", 2)):
-        assert judged(GOOD, MORE, metric)["margin_pct"] == margin
+        assert judged(GOOD, MORE, metric).margin_pct == margin
     sides = {"b": {None: (judging.Side(tuple(GOOD)), judging.Side(tuple(MORE)))}}
     (row,) = judging.judge_runs(sides, metric="p99", baseline="a", quick=True)
-    assert row["margin_pct"] == 20
+    assert row.margin_pct == 20
 
 
 @pytest.mark.parametrize("session", ["one-start", "blocks"])
@@ -338,8 +338,8 @@ def test_two_identical_servers_are_not_called_different(session):
     ]
     for paired in (True, False):
         row = judged(*sides, paired=paired, restarts=False)
-        assert row["verdict"] == "cannot tell"
-        assert row["lo_pct"] < 0 < row["hi_pct"]
+        assert row.verdict == "cannot tell"
+        assert row.lo_pct < 0 < row.hi_pct
 
 
 def test_thread_counts_hold_95_percent_together_and_have_no_joint_row():
@@ -347,13 +347,13 @@ def test_thread_counts_hold_95_percent_together_and_have_no_joint_row():
     before = several({t: lognormal(t, 6) for t in means})
     after = several({t: lognormal(50 + t, 6, m) for t, m in means.items()})
     rows = compare.rows(before, after, restarts=True)
-    assert [r["threads"] for r in rows] == [1, 4, 16]
-    assert {r["together"] for r in rows} == {3}
+    assert [r.threads for r in rows] == [1, 4, 16]
+    assert {r.together for r in rows} == {3}
     for r in rows:
-        x, y = (np.log([run.values["tps"] for run in side if run.threads == r["threads"]])
+        x, y = (np.log([run.values["tps"] for run in side if run.threads == r.threads])
                 for side in (before, after))  # fmt: skip
         found = stats.ttest_ind(y, x, equal_var=False).confidence_interval(1 - 0.05 / 3)
-        assert math.log1p(r["lo_pct"] / 100) == pytest.approx(found.low)
+        assert math.log1p(r.lo_pct / 100) == pytest.approx(found.low)
     assert "the intervals of these 3 rows hold 95 % together" in compare.as_text(rows)
 
 
@@ -361,7 +361,7 @@ def test_the_copy_of_the_baseline_is_counted_apart():
     sides = {4: (judging.Side((1.0, 1.1, 1.2)), judging.Side((1.3, 1.2, 1.4)))}
     arms = {"b": sides, "c": sides, "a again": sides}
     rows = judging.judge_runs(arms, metric="tps", baseline="a")
-    assert [(r["arm"], r["together"]) for r in rows] == [("b", 2), ("c", 2), ("a again", 1)]
+    assert [(r.arm, r.together) for r in rows] == [("b", 2), ("c", 2), ("a again", 1)]
 
 
 # -- one run an arm --------------------------------------------------------------------------------
@@ -369,9 +369,9 @@ def test_the_copy_of_the_baseline_is_counted_apart():
 
 def test_one_run_an_arm_is_no_verdict_where_nothing_is_known_of_scatter():
     row = judged([1000], [400], "backup_size", restarts=False)
-    assert row["verdict"] == "cannot tell"
-    assert math.isnan(row["lo_pct"])
-    assert math.isnan(row["chance"])
+    assert row.verdict == "cannot tell"
+    assert math.isnan(row.lo_pct)
+    assert math.isnan(row.chance)
 
 
 @pytest.mark.parametrize(
@@ -381,10 +381,10 @@ def test_one_run_an_arm_is_no_verdict_where_nothing_is_known_of_scatter():
 def test_one_run_an_arm_is_held_against_the_prediction(after, verdict):
     before, later = (made([v], seconds=300) for v in (1000, after))
     row = only(compare.rows(before, later), metric="tps")
-    assert row["verdict"] == verdict
+    assert row.verdict == verdict
     half = scatter.prediction("tps", 300).half(0.05)
-    assert math.log1p(row["hi_pct"] / 100) == pytest.approx(math.log(after / 1000) + half)
-    assert (row["chance"] < 0.05) == (verdict != "cannot tell")
+    assert math.log1p(row.hi_pct / 100) == pytest.approx(math.log(after / 1000) + half)
+    assert (row.chance < 0.05) == (verdict != "cannot tell")
     if verdict == "cannot tell":
         _, why, settles = concluded([row])
         assert "Two runs of the same, unchanged server differ by at least that much about" in why
@@ -400,11 +400,11 @@ def test_one_run_in_one_arm_takes_its_scatter_from_elsewhere():
              metric="tps")
         for y in (700, 950)
     )  # fmt: skip
-    assert (far["verdict"], near["verdict"]) == ("slower", "cannot tell")
+    assert (far.verdict, near.verdict) == ("slower", "cannot tell")
     assert said(far, "one run in one arm")
     own = stats.t.ppf(0.975, 8) * np.log(many).std(ddof=1) / 3
     alone = scatter.prediction("tps", 300).half(0.05) / math.sqrt(2)
-    half = math.log1p(far["hi_pct"] / 100) - math.log1p(far["change_pct"] / 100)
+    half = math.log1p(far.hi_pct / 100) - math.log1p(far.change_pct / 100)
     assert half == pytest.approx(math.hypot(own, alone))
 
 
@@ -428,7 +428,7 @@ def test_rows_within_one_run_only_add_to_the_prediction():
     row = only(compare.rows(*([r] for r in runs)), metric="tps")
     bare = only(compare.rows(*(made([r.values["tps"]], seconds=300) for r in runs)), metric="tps")
     assert wide(row) > wide(bare)
-    assert sum("warm-up" in w for w in row["warnings"]) == 2
+    assert sum("warm-up" in w for w in row.warnings) == 2
 
 
 def test_rows_of_one_run_are_not_replicates():
@@ -459,31 +459,31 @@ def test_too_few_or_stalled_rows_give_no_interval(rates):
 )
 def test_numbers_that_the_tool_rounded_are_not_evidence(x, y, metric, words):
     row = judged([x] * 5, [y] * 5, metric)
-    assert row["verdict"] == "cannot tell"
-    assert words in row["warnings"][0]
-    assert judged([10.0] * 5, [12.0] * 5, "p95")["verdict"] == "slower"
+    assert row.verdict == "cannot tell"
+    assert words in row.warnings[0]
+    assert judged([10.0] * 5, [12.0] * 5, "p95").verdict == "slower"
 
 
 def test_percentiles_in_one_bucket_are_known_to_half_a_bucket():
     row = judged([10.0] * 5, [10.05] * 5, "p95", margin_pct=0.5)
-    assert row["verdict"] == "cannot tell"
+    assert row.verdict == "cannot tell"
     assert wide(row) == pytest.approx(100 * parse.RESOLUTION, rel=0.02)
 
 
 def test_the_plan_would_settle_it():
     x, y = lognormal(11, 4, cv=0.03), lognormal(12, 4, 960, cv=0.03)
     row = judged(x, y)
-    assert row["verdict"] == "cannot tell"
-    n = row["runs_needed"]
+    assert row.verdict == "cannot tell"
+    n = row.runs_needed
     assert n > 4
-    assert row["minutes_needed"] == pytest.approx(n * 2 * 10 / 60)
+    assert row.minutes_needed == pytest.approx(n * 2 * 10 / 60)
     found = 0
     sd = math.sqrt((np.log(x).var(ddof=1) + np.log(y).var(ddof=1)) / 2)
-    effect = math.log1p(row["change_pct"] / 100)
+    effect = math.log1p(row.change_pct / 100)
     for seed in range(200):
         rng = np.random.default_rng(seed)
         sides = (1000 * np.exp(rng.normal(m, sd, n)) for m in (0, effect))
-        found += judged(*sides)["verdict"] != "cannot tell"
+        found += judged(*sides).verdict != "cannot tell"
     assert 0.72 < found / 200 <= 1
 
 
@@ -504,10 +504,10 @@ def test_so_many_blocks_have_their_word_in_four_of_five_campaigns(value, togethe
 def test_cannot_tell_says_what_is_known_and_never_asks_for_fewer_runs_than_there_were():
     for n in (2, 5, 12, 40):
         row = judged(lognormal(n, n, cv=0.05), lognormal(n + 1, n, 985, 0.05))
-        if row["verdict"] == "cannot tell":
-            assert row["known"].startswith("at most")
-            assert row["runs_needed"] > n
-            assert row["lo_pct"] < 0 < row["hi_pct"]
+        if row.verdict == "cannot tell":
+            assert row.known.startswith("at most")
+            assert row.runs_needed > n
+            assert row.lo_pct < 0 < row.hi_pct
 
 
 def test_several_arms_are_counted_with_both_answers():
@@ -626,7 +626,7 @@ def test_a_condition_that_one_log_does_not_name_has_another_value(arms):
     for words in ("5 in 0.txt and 3 more", "not given in 0.txt and 3 more"):
         assert words in str(e.value)
     rows = compare.rows(*sides(**{"mysql-ssl": "on"}))
-    (note,) = (w for w in rows[0]["warnings"] if w.startswith("the logs differ in mysql-ssl: "))
+    (note,) = (w for w in rows[0].warnings if w.startswith("the logs differ in mysql-ssl: "))
     assert "on in 0.txt and 3 more" in note
     assert "not given in 0.txt and 3 more" in note
 
@@ -643,13 +643,13 @@ def test_runs_of_two_durations_are_not_pooled_inside_an_arm():
 def test_the_duration_of_a_fixed_number_of_transactions_is_a_result():
     sides = ([r for v in side for r in made([v], seconds=600 / v)] for side in (GOOD, MORE))
     (row,) = compare.rows(*sides, restarts=True)
-    assert row["verdict"] == "faster"
+    assert row.verdict == "faster"
     assert said(row, "the logs differ in duration: 60 s in ")
 
 
 def test_threads_on_one_side_only_are_left_out_and_named():
     rows = compare.rows(several({4: [1, 2, 3], 8: [1, 2, 3]}), made([1, 2, 3], 4))
-    assert {r["threads"] for r in rows} == {4}
+    assert {r.threads for r in rows} == {4}
     assert compare.pointer(rows).startswith(
         "Mind: thread counts only in before, left out: 8. --verbose "
     )
@@ -658,7 +658,7 @@ def test_threads_on_one_side_only_are_left_out_and_named():
         with pytest.raises(Refused, match=words):
             compare.rows(made([1, 2], 4), made([1, 2], threads))
     unknown = compare.rows([*made([1, 2], 4), *made([1, 2], None)], made([1, 2], 4))
-    assert "thread counts only in before, left out: not given" in unknown[0]["warnings"]
+    assert "thread counts only in before, left out: not given" in unknown[0].warnings
 
 
 def test_names_come_from_the_folders():

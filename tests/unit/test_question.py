@@ -103,6 +103,7 @@ NEWEST = {
     "backup-encryption-headline-standard-20261129-172355",
     "version-upgrade-rate-standard-20261129-195403",
     "settings-doublewrite-standard-20261129-233625",
+    "ssl-connections-login-standard-20261130-065913",
 }  # the first campaigns of designs that are collected now: a change of a design throws them away
 
 

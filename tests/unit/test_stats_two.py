@@ -4,6 +4,7 @@ import importlib.util
 import math
 import re
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,16 +32,15 @@ def starts(monkeypatch):
 
 def judged(*args, **given):
     out, lines = two.judge_two(*args, **given)
-    assert list(out) == row.COLUMNS
     assert len(lines) <= 5
-    assert lines[0].startswith(out["verdict"].upper())
-    if not math.isnan(out["lo_pct"]) and out["verdict"] != "same":
-        assert (out["lo_pct"] <= 0 <= out["hi_pct"]) == (out["verdict"] == "cannot tell")
+    assert lines[0].startswith(out.verdict.upper())
+    if not math.isnan(out.lo_pct) and out.verdict != "same":
+        assert (out.lo_pct <= 0 <= out.hi_pct) == (out.verdict == "cannot tell")
     return out, "\n".join(lines)
 
 
 def logs(out):
-    return [math.log1p(out[c] / 100) for c in ("change_pct", "lo_pct", "hi_pct")]
+    return [math.log1p(pct / 100) for pct in (out.change_pct, out.lo_pct, out.hi_pct)]
 
 
 def script(name):
@@ -59,8 +59,8 @@ def test_a_tenfold_difference_has_its_word():
     assert text.startswith("FASTER: 1000 TPS against 100: 10 times faster (")
     assert "differ by at least that much about one time in 3,400." in text
     assert "settle" not in text
-    assert out["worse"] is False
-    assert out["runs_needed"] == 1
+    assert out.worse is False
+    assert out.runs_needed == 1
 
 
 def test_three_percent_has_not_and_says_why():
@@ -70,12 +70,12 @@ def test_three_percent_has_not_and_says_why():
         "Two runs of the same, unchanged server differ by at least that much about one time in five.",
     ]
     assert "The real change: at most 6.5 % slower, at most 15.0 % faster." in text
-    assert out["change_pct"] == pytest.approx(100 * (229.41 / 221.19 - 1))
-    assert 0.14 < out["chance"] < 0.25
+    assert out.change_pct == pytest.approx(100 * (229.41 / 221.19 - 1))
+    assert 0.14 < out.chance < 0.25
     assert "noisefloor ab VARIABLE=OFF,ON --profile standard (20 minutes)" in text
-    assert f"{out['runs_needed']} restarted runs of each: noisefloor compare --restarts" in text
+    assert f"{out.runs_needed} restarted runs of each: noisefloor compare --restarts" in text
     short, _ = judged(221.19, 229.41, seconds=10)
-    assert short["hi_pct"] > 3 * out["hi_pct"]
+    assert short.hi_pct > 3 * out.hi_pct
 
 
 def test_little_says_that_two_measurements_are_one():
@@ -90,15 +90,15 @@ def test_one_number_an_arm_is_judged_like_one_run_an_arm(a, b, metric):
     sides = runs.Side((a,)), runs.Side((b,))
     (same,) = runs.judge_runs({f"{b:g}": {4: sides}}, metric=metric, baseline=f"{a:g}")
     plan = ("runs_needed", "minutes_needed")  # two numbers come with the campaign that settles it
-    left, right = ({k: v for k, v in r.items() if k not in plan} for r in (out, same))
+    left, right = (replace(r, **dict.fromkeys(plan, 0)) for r in (out, same))
     assert repr(left) == repr(right)  # NaN and all
-    assert (out["chance"] < 0.05) == (not out["lo_pct"] <= 0 <= out["hi_pct"])
+    assert (out.chance < 0.05) == (not out.lo_pct <= 0 <= out.hi_pct)
 
 
 @pytest.mark.parametrize("metric", ["backup_size", "peak_memory"])
 def test_nothing_is_said_where_nothing_is_known_of_scatter(metric):
     out, text = judged(4, 5, metric=metric)
-    assert math.isnan(out["lo_pct"])
+    assert math.isnan(out.lo_pct)
     assert (
         text
         == "CANNOT TELL: 5 looks 25.0 % more than 4, but how much such runs scatter is not known."
@@ -110,23 +110,23 @@ def test_a_floor_is_believed_with_its_degrees_of_freedom(cv, k):
     out, _ = judged(221.19, 229.41, floor_cv_pct=cv, floor_runs=k, margin_pct=0.1)
     error = cv / 100 * math.sqrt(2)
     value, lo, _ = logs(out)
-    assert out["chance"] == pytest.approx(2 * scipy_stats.t.sf(value / error, k - 1))
+    assert out.chance == pytest.approx(2 * scipy_stats.t.sf(value / error, k - 1))
     assert value - lo == pytest.approx(scipy_stats.t.ppf(0.975, k - 1) * error)
-    assert out["verdict"] == ("faster" if out["chance"] < 0.05 else "cannot tell")
+    assert out.verdict == ("faster" if out.chance < 0.05 else "cannot tell")
 
 
 @pytest.mark.parametrize("case", TABLES["verdicts"])
 def test_verdicts(case):
     out, _ = judged(case["a"], case["b"], **case.get("given", {}))
-    assert out["verdict"] == case["verdict"]
+    assert out.verdict == case["verdict"]
 
 
 @pytest.mark.parametrize(
     ("metric", "margin"), [("tps", 2), ("cpu_per_transaction", 1), ("p99", 10), ("wall", 2)]
 )
 def test_a_metric_has_its_own_margin(metric, margin):
-    assert judged(1, 2, metric=metric)[0]["margin_pct"] == margin
-    assert judged(1, 2, metric=metric, margin_pct=3)[0]["margin_pct"] == 3
+    assert judged(1, 2, metric=metric)[0].margin_pct == margin
+    assert judged(1, 2, metric=metric, margin_pct=3)[0].margin_pct == 3
 
 
 @pytest.mark.parametrize(
@@ -211,24 +211,24 @@ def test_an_sd_is_believed():
         sample(90, 3 / 90, 4), sample(100, 2 / 100, 6), equal_var=False
     ).confidence_interval()
     assert logs(out)[1:] == pytest.approx([expected.low, expected.high])
-    assert (out["n_baseline"], out["n_arm"]) == (6, 4)
+    assert (out.n_baseline, out.n_arm) == (6, 4)
     assert "±" not in text
     assert ", 6 and 4 runs." in text
     error, _ = judged(100, 90, se=(2 / math.sqrt(6), 3 / 2), n="6,4", restarts=True)
-    assert error["lo_pct"] == pytest.approx(out["lo_pct"])  # is not divided again
+    assert error.lo_pct == pytest.approx(out.lo_pct)  # is not divided again
 
 
 def test_runs_that_may_share_a_start_have_two_answers():
     out, text = judged(980, 1010, sd=(12, 15), n="30")
     apart, _ = judged(980, 1010, sd=(12, 15), n="30", restarts=True)
-    assert (out["verdict"], out["restarted"], apart["verdict"]) == (
+    assert (out.verdict, out.restarted, apart.verdict) == (
         "cannot tell",
         "faster",
         "faster",
     )
-    ends = out["restarted_lo_pct"], out["restarted_hi_pct"]
-    assert ends == pytest.approx((apart["lo_pct"], apart["hi_pct"]))
-    assert apart["restarted"] == ""
+    ends = out.restarted_lo_pct, out.restarted_hi_pct
+    assert ends == pytest.approx((apart.lo_pct, apart.hi_pct))
+    assert apart.restarted == ""
     assert text.splitlines()[0].startswith("CANNOT TELL if an arm's runs share one server start: ")
     assert (
         "FASTER, +3.1 % (+2.3 to +3.8 %), if the server was restarted between them (--restarts), or"
@@ -241,18 +241,18 @@ def test_the_scatter_of_starts_that_is_named_is_the_one_that_decides():
     *_, text = judged(980, 1010, sd=(12, 15), n="30")
     limit = float(re.search(r"starts scatter by less than ([0-9.]+) %", text)[1])
     given = {"sd": (12, 15), "n": "30", "floor_runs": 10**7}
-    assert judged(980, 1010, floor_cv_pct=limit * 0.95, **given)[0]["verdict"] == "faster"
-    assert judged(980, 1010, floor_cv_pct=limit * 1.05, **given)[0]["verdict"] == "cannot tell"
+    assert judged(980, 1010, floor_cv_pct=limit * 0.95, **given)[0].verdict == "faster"
+    assert judged(980, 1010, floor_cv_pct=limit * 1.05, **given)[0].verdict == "cannot tell"
 
 
 def test_start_to_start_scatter_is_added_unless_the_server_was_restarted():
     without, _ = judged(100, 97, sd=(1, 1), n="4", restarts=True)
     added, _ = judged(100, 97, sd=(1, 1), n="4")
     given, _ = judged(100, 97, sd=(1, 1), n="4", floor_cv_pct=0.73, floor_runs=4)
-    assert added["lo_pct"] < without["lo_pct"]
-    assert given["lo_pct"] == pytest.approx(added["lo_pct"])
+    assert added.lo_pct < without.lo_pct
+    assert given.lo_pct == pytest.approx(added.lo_pct)
     time, _ = judged(100, 97, sd=(1, 1), n="4", metric="wall")
-    assert time["lo_pct"] == pytest.approx(without["lo_pct"])  # a command has no server start
+    assert time.lo_pct == pytest.approx(without.lo_pct)  # a command has no server start
 
 
 def test_an_unexplained_plus_minus_is_tried_in_all_its_meanings():
@@ -266,9 +266,9 @@ def test_an_unexplained_plus_minus_is_tried_in_all_its_meanings():
     assert "The verdict is the same whether ± is" in text
     for narrower in ("sd", "se"):
         other, _ = judged(100, 80, **{narrower: (2, 2)}, n="6")
-        assert other["verdict"] == same["verdict"] == "slower"
-        assert other["lo_pct"] >= same["lo_pct"]
-    assert out["verdict"] == "cannot tell"
+        assert other.verdict == same.verdict == "slower"
+        assert other.lo_pct >= same.lo_pct
+    assert out.verdict == "cannot tell"
 
 
 def test_repetitions_without_their_spread_are_not_one_run():
@@ -279,8 +279,8 @@ def test_repetitions_without_their_spread_are_not_one_run():
     value, lo, _ = logs(out)
     assert value - lo == pytest.approx(math.hypot(half, start))
     assert lo > logs(one)[1]
-    assert math.log1p(out["restarted_lo_pct"] / 100) == pytest.approx(value - half)
-    assert math.isnan(out["chance"])
+    assert math.log1p(out.restarted_lo_pct / 100) == pytest.approx(value - half)
+    assert math.isnan(out.chance)
     assert "once" not in text
 
 
@@ -303,35 +303,35 @@ def test_numbers_as_people_write_them(given, value, kind):
 
 def test_a_time_without_a_metric_is_a_latency_and_less_is_better():
     out, text = judged("17.43ms", "0.0251 s")
-    assert (out["metric"], out["verdict"], out["worse"]) == ("mean_latency", "slower", True)
-    assert out["change_pct"] == pytest.approx(44.0, abs=0.1)
+    assert (out.metric, out.verdict, out.worse) == ("mean_latency", "slower", True)
+    assert out.change_pct == pytest.approx(44.0, abs=0.1)
     assert "0.0251 s against 17.43ms" in text
     spread, _ = judged("17.43ms", "18.07ms", sd=("0.1", "100us"), n="5")
     plain, _ = judged(17.43, 18.07, sd=(0.1, 0.1), n="5", metric="mean_latency")
-    assert spread["lo_pct"] == pytest.approx(plain["lo_pct"])
-    assert judged("221 tps", 229)[0]["metric"] == "tps"
+    assert spread.lo_pct == pytest.approx(plain.lo_pct)
+    assert judged("221 tps", 229)[0].metric == "tps"
 
 
 @pytest.mark.parametrize("metric", ["value", "tps"])
 def test_the_sign_is_the_metrics_own_and_the_word_says_what_is_worse(metric):
     up, _ = judged(4, 6, metric=metric)
     back, _ = judged(4, 6, metric=metric, better="lower")
-    assert up["change_pct"] == back["change_pct"] == pytest.approx(50)
-    assert (up["verdict"], up["worse"]) == ("faster", False)
-    assert (back["verdict"], back["worse"], back["metric"]) == ("slower", True, metric)
+    assert up.change_pct == back.change_pct == pytest.approx(50)
+    assert (up.verdict, up.worse) == ("faster", False)
+    assert (back.verdict, back.worse, back.metric) == ("slower", True, metric)
 
 
 def test_max_latency_is_refused_as_evidence():
     out, text = judged(316.57, 274.03, metric="max_latency")
-    assert math.isnan(out["runs_needed"])
-    assert math.isnan(out["lo_pct"])
-    assert "never judged" in out["warnings"][0]
+    assert math.isnan(out.runs_needed)
+    assert math.isnan(out.lo_pct)
+    assert "never judged" in out.warnings[0]
     assert "settle" not in text
 
 
 def test_latency_that_contradicts_tps_is_reported():
     out, text = judged(221.19, 229.41, threads=8, latency=(18.07, "17.43ms"))
-    assert any("inconsistent" in w and "+100 %" in w for w in out["warnings"])
+    assert any("inconsistent" in w and "+100 %" in w for w in out.warnings)
     assert "inconsistent" in text
 
 
@@ -340,3 +340,20 @@ def test_bad_input_is_one_sentence(given, says):
     with pytest.raises(ValueError, match=re.escape(says)) as error:
         two.judge_two(**{"a": 100, "b": 101, **given})
     assert "\n" not in str(error.value)
+
+
+def test_a_comparison_never_changes_and_has_no_column_that_is_not_known():
+    """A row was a dict once, to which any module added what it liked."""
+    out, _ = judged(100, 110)
+    for name in ("verdict", "does"):
+        with pytest.raises((AttributeError, TypeError)):  # the latter of a name without a slot
+            setattr(out, name, "same")
+    with pytest.raises(TypeError, match="does"):
+        replace(out, does="it")
+    with pytest.raises(AttributeError):
+        out.warnings.append("a note")
+    assert list(row.as_dict(out)) == row.COLUMNS
+    again = row.from_frame(row.as_dict(out) | {"date": "today"})
+    assert repr(again) == repr(out)  # NaN and all
+    with pytest.raises(KeyError, match="study"):
+        row.from_frame({"metric": "tps"})

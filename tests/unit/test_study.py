@@ -30,8 +30,9 @@ EVERY = [
 SERVED = sorted(set(studies.STUDIES) - {"own-study", "calibration"})
 
 
-def asked(name: str, question: str = "", **more) -> study.Study:
-    return studies.load(study.Request(name, question, **({"profile": "standard"} | more)))
+def asked(name: str, question: str = "", *, builds=None, **more) -> study.Study:
+    request = study.Request(name, question, **({"profile": "standard"} | more))
+    return studies.load(request, study.Resolved(builds=builds or {}))
 
 
 def by_profile(name: str, question: str = "") -> dict[str, study.Study]:

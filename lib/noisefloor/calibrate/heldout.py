@@ -15,7 +15,7 @@ from noisefloor.stats import combine
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Repeats:
     """One metric of a question on one processor: the joint row of its first workload and arm, else that
     of the most threads. sittings: in order of time, the campaigns of each averaged."""
 
@@ -27,8 +27,8 @@ class Comparison:
     sittings: tuple[combine.Campaign, ...]
 
 
-def comparisons(opened: Iterable[Results]) -> list[Comparison]:
-    """The Comparisons of campaigns that are judged, one a metric of each question, processor and
+def comparisons(opened: Iterable[Results]) -> list[Repeats]:
+    """The Repeats of campaigns that are judged, one a metric of each question, processor and
     design."""
     groups: dict[tuple[str, ...], list[tuple[Results, pd.DataFrame]]] = {}
     for r in sorted(opened, key=lambda r: (design.began(r.meta), r.folder.name)):
@@ -49,7 +49,7 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
         instrument = design.instrument(newest.study, main_workload(newest))
         for metric in rows["metric"].unique():
             if sittings := tuple(question.sittings(_alike(campaigns, metric))):
-                every.append(Comparison(study, key, processor, instrument, metric, sittings))
+                every.append(Repeats(study, key, processor, instrument, metric, sittings))
     return every
 
 
@@ -75,14 +75,14 @@ def _threads(row: Any) -> float:
     return math.inf if row["joint"] else 0 if pd.isna(row["threads"]) else int(row["threads"])
 
 
-def repeated(every: Iterable[Comparison], instrument: str, metric: str) -> list[Comparison]:
-    """The Comparisons of an instrument and metric that have two sittings or more."""
+def repeated(every: Iterable[Repeats], instrument: str, metric: str) -> list[Repeats]:
+    """The Repeats of an instrument and metric that have two sittings or more."""
     alike = (c for c in every if (c.instrument, c.metric) == (instrument, metric))
     return [c for c in alike if len(c.sittings) > 1]
 
 
-def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
-    """Every sitting but the first of these Comparisons, predicted from those before it: rows study,
+def held_out(every: Sequence[Repeats]) -> pd.DataFrame:
+    """Every sitting but the first of these Repeats, predicted from those before it: rows study,
     question, instrument, metric, inside, half_pct (the half width of the range) and inside_tau.
 
     `inside` is of the range that pages tell: without a scatter between sittings until combine.QUESTIONS

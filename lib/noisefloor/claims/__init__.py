@@ -29,6 +29,7 @@ from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import is_control, is_joint, threads_label
+from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, differs
 from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
@@ -215,7 +216,7 @@ def reasons(kept: pd.DataFrame) -> list[str]:
         lines.append(f"{listed}: {why}.{settle}")
     twice: list[Any] = kept[kept["restarted"] != ""].to_dict("records")
     for r in twice:
-        again = f"{answers.restarted(r)}, if the server was restarted between the runs"
+        again = f"{answers.restarted(from_frame(r))}, if the server was restarted between the runs"
         lines.append(f"{r['label']}: {again}.")
     weakest = itertools.chain(*kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"])
     hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED  # the caption has them

@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 
 from noisefloor import parse, paths
 from noisefloor.claims import order as ordered
+from noisefloor.model import Comparison
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
 from noisefloor.stats.verdict import CANNOT_TELL
@@ -98,21 +99,21 @@ def _row(c: Claim, margin_pct: float) -> Claim:
     notes = [*c["warnings"], *_limit(cell, metric, margin_pct, together)]
     key = c["study"], c["workload"], metric, c["baseline"], c["arm"]
     out = runs.verdict_row(cell, key, margin_pct, together, notes)
-    out |= {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
-    if out["verdict"] == CANNOT_TELL:
-        if not cell.only and math.isnan(out["runs_needed"]):
+    more = {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
+    if out.verdict == CANNOT_TELL:
+        if not cell.only and math.isnan(out.runs_needed):
             known = cell.estimate.single
             sd, least = known.high_cv if known else cell.sd, max(cell.n) + 1
             needed = two.what_settles(cell.estimate.value, metric, margin_pct, sd, least)
-            out |= dict(zip(("runs_needed", "minutes_needed"), needed, strict=True))
-        out["settle"] = c["settle"].format(plan=_plan(out))
-    return c | out
+            out = replace(out, runs_needed=needed[0], minutes_needed=needed[1])
+        more["settle"] = c["settle"].format(plan=_plan(out))
+    return c | row.as_dict(out) | more
 
 
-def _plan(out: Mapping[str, Any]) -> str:
-    """What would decide a row: a measurement of its own."""
-    runs_needed, minutes = out["runs_needed"], out["minutes_needed"]
-    kind = "runs" if out["metric"] in scatter.NO_SERVER else "restarted runs"
+def _plan(out: Comparison) -> str:
+    """What would decide a comparison: a measurement of its own."""
+    runs_needed, minutes = out.runs_needed, out.minutes_needed
+    kind = "runs" if out.metric in scatter.NO_SERVER else "restarted runs"
     ways = [] if math.isnan(minutes) else [f"{minutes:.0f} minutes of pairs in turn"]
     ways += [] if math.isnan(runs_needed) else [f"{runs_needed:,.0f} {kind} of each"]
     return " or ".join(ways) or "more runs of this kind will not settle it"

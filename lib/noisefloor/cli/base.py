@@ -127,11 +127,11 @@ def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] =
     say(json.dumps(document, indent=1))
 
 
-def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Exit with code 3 if a row has a verdict of these kinds."""
+def exit_on(kinds: Iterable[str], verdicts: Iterable[str]) -> None:
+    """Exit with code 3 if one of the verdicts is of these kinds."""
     from noisefloor.stats import verdict
 
-    if set(kinds) & {verdict.kind(row["verdict"]) for row in rows}:
+    if set(kinds) & set(map(verdict.kind, verdicts)):
         raise SystemExit(3)
 
 

@@ -96,8 +96,8 @@ def ci(
     made = job.page(judged, folder) if wants_page and folder else None
     page = made if isinstance(made, Path) else None
     parts = [clean(part) for part in job.comment(judged, lead, about)]
-    words = ", ".join(dict.fromkeys(row["verdict"] for row in lead))
+    words = ", ".join(dict.fromkeys(row.verdict for row in lead))
     say(job.write(parts, words, folder, page))
-    exit_on(fail_on, lead)
+    exit_on(fail_on, (row.verdict for row in lead))
     if made is not None and page is None:
         raise Sentence(made, 1)

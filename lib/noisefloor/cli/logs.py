@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,9 @@ from noisefloor.cli.base import (
     say,
     verbose_option,
 )
+
+if TYPE_CHECKING:
+    from noisefloor.model import Comparison
 
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
@@ -88,7 +91,7 @@ def compare(
     `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
-    from noisefloor.stats.row import COLUMNS
+    from noisefloor.stats.row import as_dict
 
     if archive and (files or rule["paired"] or not baseline):
         raise Sentence(
@@ -112,7 +115,7 @@ def compare(
         rows, left = logs.judge(files[:at], files[at + 1 :], named, verbose, **rule), []
     answer = logs.conclusion(rows)
     if form == "json":
-        print_comparisons(({name: row[name] for name in COLUMNS} for row in rows), answer)
+        print_comparisons(map(as_dict, rows), answer)
     elif form == "csv":
         say(logs.as_csv(rows), nl=False)
     elif form == "markdown":
@@ -124,14 +127,15 @@ def compare(
     if left and (form or verbose):
         text = click.wrap_text(f"Left out: {'; '.join(left)}.", 96, "", "  ")
         say(text if form else f"\n{text}", err=form is not None)
-    exit_on(fail_on, rows)
+    exit_on(fail_on, (row.verdict for row in rows))
 
 
 def _archived(
     folder: str, baseline: str, where: Iterable[str], rule: dict[str, Any]
-) -> tuple[list[dict[Any, Any]], list[str]]:
-    """(the verdict rows of an archive, what was left out)."""
+) -> tuple[list["Comparison"], list[str]]:
+    """(the comparisons of an archive, what was left out)."""
     from noisefloor.data import archive, ingest
+    from noisefloor.stats.row import from_frame
 
     (label, value), *rest = archive.asked([baseline, *where])
     rule.pop("paired")
@@ -142,9 +146,7 @@ def _archived(
             f"{baseline}: no other arm has a metric and a thread count in common with it; nothing was"
             " judged"
         )
-    rows = table.to_dict("records")
-    for row, known in zip(rows, table["threads"].notna(), strict=True):
-        row["threads"] = int(row["threads"]) if known else None
+    rows = [from_frame(row) for row in table.to_dict("records")]
     left, problems = [*opened.left], ingest.manifest(opened.folder)["problems"]
     if problems:
         left.insert(0, f"{problems:,} problems (file, line, reason): the table `problems`")
@@ -206,6 +208,7 @@ def judge(
     shorter ones if --seconds is below 60. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.stats import two
+    from noisefloor.stats.row import as_dict
 
     seconds = given["seconds"]
     if seconds is not None and not 0 < seconds < float("inf"):
@@ -219,10 +222,10 @@ def judge(
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
-        print_comparisons([row], lines)
+        print_comparisons([as_dict(row)], lines)
     else:
-        print_answer([*lines, *(f"Note: {note}." for note in row["warnings"] * verbose)])
-    exit_on(fail_on, [row])
+        print_answer([*lines, *(f"Note: {note}." for note in row.warnings * verbose)])
+    exit_on(fail_on, [row.verdict])
 
 
 @main.command(

@@ -58,7 +58,7 @@ def time(
     from noisefloor import paths
     from noisefloor.data import compare, results
     from noisefloor.measure import timing
-    from noisefloor.stats.row import COLUMNS
+    from noisefloor.stats.row import as_dict, from_frame
     from noisefloor.studies.timed import METRICS
     from noisefloor.text import answers
 
@@ -66,15 +66,15 @@ def time(
         from noisefloor.show import report  # what is missing is said before it measures
     folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
     campaign = results.load(folder)
-    rows: list[dict[Any, Any]] = campaign.verdicts.to_dict("records")
-    rows.sort(key=lambda row: METRICS.index(row["metric"]))
-    by_metric = {row["metric"]: row for row in rows}
-    baselines = {m: results.baseline_in_units(campaign, row) for m, row in by_metric.items()}
+    table: list[dict[Any, Any]] = campaign.verdicts.to_dict("records")
+    baselines = {row["metric"]: results.baseline_in_units(campaign, row) for row in table}
+    rows = [from_frame(row | {"threads": None}) for row in table]
+    rows.sort(key=lambda row: METRICS.index(row.metric))
     most = timing.MOST_BLOCKS * timing.PAIRS
+    by_metric = {row.metric: row for row in rows}
     answer = answers.timed(by_metric, baselines, results.failed(campaign), most)
-    rows = [{name: row[name] for name in COLUMNS} | {"threads": None} for row in rows]
     if as_json:
-        print_comparisons(rows, answer)
+        print_comparisons(map(as_dict, rows), answer)
     elif verbose:
         print_answer(
             [*answer, "", compare.as_text(rows), "", f"The runs: {paths.relative(folder)}"]
@@ -86,4 +86,4 @@ def time(
         ((_, made, _),) = report.render_all([job], say=lambda line: say(line, err=True))
         if isinstance(made, report.ReportError):
             raise Sentence(made, 1)
-    exit_on(fail_on, rows[:1])
+    exit_on(fail_on, [rows[0].verdict])

@@ -9,13 +9,14 @@ import math
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from noisefloor import parse, stats, tools
-from noisefloor.model import METRICS, leading
+from noisefloor.model import METRICS, Comparison, leading
 from noisefloor.parse.base import MOST
-from noisefloor.stats.row import COLUMNS, Row
+from noisefloor.stats.row import COLUMNS, as_dict
 from noisefloor.stats.scatter import NO_SERVER
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, differs
 from noisefloor.text import Refusal, amounts, answers, sheet
@@ -121,7 +122,7 @@ def judge(
     named: Iterable[str | None] = ("", ""),
     verbose: bool = False,
     **rule: Any,
-) -> list[Row]:
+) -> list[Comparison]:
     """The verdict rows of the logs of two arms, which are called as their folders unless `named`.
     verbose: as `read_both` takes it; rule: what `rows` takes. Raises Refused."""
     baseline, arm = (a or b for a, b in zip(named, names(before, after), strict=True))
@@ -138,8 +139,8 @@ def rows(
     arm: str = "after",
     paired: bool = False,
     **given: Any,
-) -> list[Row]:
-    """Verdict rows (dicts with COLUMNS) of two lists of Run: one a metric and thread count.
+) -> list[Comparison]:
+    """Comparisons of two lists of Run: one a metric and thread count.
 
     given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refused for runs that
     do not belong together."""
@@ -240,7 +241,7 @@ def _and(names: Sequence[str], more: str) -> str:
 # -- in words ------------------------------------------------------------------------
 
 
-def as_text(rows: Sequence[Row], form: str = "text") -> str:
+def as_text(rows: Sequence[Comparison], form: str = "text") -> str:
     """The rows as text for a terminal or as a Markdown table; each warning once, by number.
 
     The verdict comes first: one short line a row, then what the numbers mean."""
@@ -248,23 +249,23 @@ def as_text(rows: Sequence[Row], form: str = "text") -> str:
     notes = list(dict.fromkeys(note for each in by_row for note in each))
     cells = [
         {
-            "workload": row["workload"],
-            "arm": row["arm"],
-            "metric": METRICS[row["metric"]].in_line,
-            "threads": "all" if row["joint"] else str(row["threads"] or ""),
-            "verdict": row["verdict"],
-            "change": amounts.change(row["change_pct"], row["metric"]),
-            "95 % interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
+            "workload": row.workload,
+            "arm": row.arm,
+            "metric": METRICS[row.metric].in_line,
+            "threads": "all" if row.joint else str(row.threads or ""),
+            "verdict": row.verdict,
+            "change": amounts.change(row.change_pct, row.metric),
+            "95 % interval": amounts.interval(row.lo_pct, row.hi_pct, row.metric),
             "if restarted": answers.restarted(row),
-            "runs": f"{row['n_baseline']} / {row['n_arm']}",
+            "runs": f"{row.n_baseline} / {row.n_arm}",
             "notes": " ".join(str(i) for i, n in enumerate(notes, 1) if n in each),
         }
         for row, each in zip(rows, by_row, strict=True)
     ]
-    one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
-    one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
-    one |= {"if restarted"} if not any(row["restarted"] for row in rows) else set()
-    wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
+    one = {name for name in ("workload", "arm") if len({getattr(row, name) for row in rows}) == 1}
+    one |= {"threads"} if all(row.threads is None for row in rows) else set()
+    one |= {"if restarted"} if not any(row.restarted for row in rows) else set()
+    wide = form == "text" and max(len(row.workload) for row in rows) > WIDE
     above = wide and "workload" not in one  # in a line of its own above its rows
     one |= {"workload"} if wide else set()
     head = [name for name in cells[0] if name not in one]
@@ -274,27 +275,25 @@ def as_text(rows: Sequence[Row], form: str = "text") -> str:
         grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *safe)]
         return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
-    text: list[str] = []
-    last = None
-    for line, work in zip(
-        aligned([head, *lines]), (None, *(r["workload"] for r in rows)), strict=True
-    ):
+    text, last = list[str](), ""
+    works = ("", *(row.workload for row in rows))
+    for line, work in zip(aligned([head, *lines]), works, strict=True):
         text += [_filled(work, 1)] if above and work != last else []
         text.append(f"  {line}" if above else line)
         last = work
     return "\n".join([*text, "", *marks])
 
 
-def _notes(row: Row) -> list[str]:
+def _notes(row: Comparison) -> list[str]:
     """The notes on a row, below the table."""
-    notes = list(row["warnings"])
-    if row["restarted"]:
+    notes = list(row.warnings)
+    if row.restarted:
         notes.append(
             "`cannot tell` if an arm's runs share one server start; the other answer holds if the "
             "server was restarted between them (--restarts)"
         )
-    if row["together"] > 1:
-        notes.append(f"the intervals of these {row['together']} rows hold 95 % together")
+    if row.together > 1:
+        notes.append(f"the intervals of these {row.together} rows hold 95 % together")
     return notes
 
 
@@ -309,22 +308,22 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(line).rstrip() for line in cells]
 
 
-def _first(rows: Sequence[Row]) -> list[Row]:
+def _first(rows: Sequence[Comparison]) -> list[Comparison]:
     """The rows of the first metric: throughput or wall time."""
-    lead = leading(row["metric"] for row in rows)
-    return [row for row in rows if row["metric"] == lead]
+    lead = leading(row.metric for row in rows)
+    return [row for row in rows if row.metric == lead]
 
 
-def conclusion(rows: Sequence[Row]) -> list[str]:
+def conclusion(rows: Sequence[Comparison]) -> list[str]:
     """What rows say of the first metric, throughput or wall time, in at most four lines: the words,
     the changes and the runs behind them, the other answer where runs may share a start of the
     server, and what would decide it. Of several workloads or arms how many rows have which word."""
     lead = _first(rows)
-    metric, arms = lead[0]["metric"], list(dict.fromkeys(row["arm"] for row in lead))
+    metric, arms = lead[0].metric, list(dict.fromkeys(row.arm for row in lead))
     several = _is_several(lead)
     who = f"{len(arms)} arms" if arms[1:] else arms[0]
-    about = f"{who} against {lead[0]['baseline']}, {METRICS[metric].in_line}"
-    others = [_as_restarted(row) for row in lead if row["restarted"]]
+    about = f"{who} against {lead[0].baseline}, {METRICS[metric].in_line}"
+    others = [_as_restarted(row) for row in lead if row.restarted]
     shared = " if an arm's runs share one server start" if others else ""
     lines = [f"{_words(lead, several)}{shared}: {about}.", _why(lead, several)]
     if others:
@@ -335,18 +334,18 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     return [amounts.ascii_only(line) for line in lines if line]
 
 
-def pointer(rows: Sequence[Row], left: Sequence[str] = ()) -> str:
+def pointer(rows: Sequence[Comparison], left: Sequence[str] = ()) -> str:
     """The line below an answer alone: what was `left` out of the rows, what else changes what the
     answer is about, which other metrics differ, and how much more `--verbose` prints."""
     notes = list(dict.fromkeys(note for row in rows for note in _notes(row)))
     mind = [note for note in notes if has([note], *MIND)]
     lead = _first(rows)
     several = _is_several(lead)
-    others: dict[str, list[Row]] = {}
+    others: dict[str, list[Comparison]] = {}
     for row in rows:
-        another = row["metric"] != lead[0]["metric"] and not has(row["warnings"], Why.SAME_AS_TPS)
-        if another and differs(row["verdict"]):
-            others.setdefault(METRICS[row["metric"]].in_line, []).append(row)
+        another = row.metric != lead[0].metric and not has(row.warnings, Why.SAME_AS_TPS)
+        if another and differs(row.verdict):
+            others.setdefault(METRICS[row.metric].in_line, []).append(row)
     also = "; ".join(f"{label} {_words(same, several)}" for label, same in others.items())
     clauses = [f"Left out: {_and(left, ' (and {} more)')}."] if left else []
     clauses += [f"Mind: {_and(mind, ' (and {} more)')}."] if mind else []
@@ -360,21 +359,21 @@ def _many(n: int, name: str) -> str:
     return f"{n:,} {name}{'s' * (n != 1)}"
 
 
-def _is_several(rows: Sequence[Row]) -> bool:
+def _is_several(rows: Sequence[Comparison]) -> bool:
     """Whether rows are about more than the thread counts of one comparison."""
-    return len({(row["workload"], row["arm"]) for row in rows}) > 1
+    return len({(row.workload, row.arm) for row in rows}) > 1
 
 
-def _by_word(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def _by_word(rows: Iterable[Comparison]) -> dict[str, list[Comparison]]:
     """Rows by their verdict: those that name a direction first, `cannot tell` last."""
-    by_word: dict[str, list[Row]] = {}
+    by_word: dict[str, list[Comparison]] = {}
     for row in rows:
-        by_word.setdefault(row["verdict"], []).append(row)
+        by_word.setdefault(row.verdict, []).append(row)
     turn = {SAME: 1, CANNOT_TELL: 2}
     return dict(sorted(by_word.items(), key=lambda part: turn.get(part[0], 0)))
 
 
-def _words(rows: Sequence[Row], several: bool) -> str:
+def _words(rows: Sequence[Comparison], several: bool) -> str:
     """`FASTER by 7.2 to 9.8 % at 16 and 64 threads, CANNOT TELL at 1 thread`; of several workloads
     or arms `3 FASTER by 7.2 to 9.8 %, 1 CANNOT TELL`."""
     parts = [(f"{word.upper()}{_size(same)}", same) for word, same in _by_word(rows).items()]
@@ -383,64 +382,63 @@ def _words(rows: Sequence[Row], several: bool) -> str:
     return ", ".join(f"{text}{_at(same)}" for text, same in parts)
 
 
-def _size(same: Sequence[Row]) -> str:
+def _size(same: Sequence[Comparison]) -> str:
     """` by 7.2 to 9.8 %`, ` within ±2 %`: how large the changes of rows with one verdict are."""
-    word, metric = same[0]["verdict"], same[0]["metric"]
+    word, metric = same[0].verdict, same[0].metric
     if word == CANNOT_TELL:
         return ""
     if word == SAME:
-        return f" within {amounts.plus_minus(same[0]['margin_pct'])}"
-    changes = sorted((row["change_pct"] for row in same), key=amounts.factor)
+        return f" within {amounts.plus_minus(same[0].margin_pct)}"
+    changes = sorted((row.change_pct for row in same), key=amounts.factor)
     least, most = (amounts.size(change, metric) for change in (changes[0], changes[-1]))
     return f" by {amounts.from_to(least, most)}"
 
 
-def _at(rows: Sequence[Row]) -> str:
+def _at(rows: Sequence[Comparison]) -> str:
     """` at 1, 4 and 16 threads`, ` over all thread counts`, or nothing."""
-    counts = [str(row["threads"]) for row in rows if row["threads"] is not None]
+    counts = [str(row.threads) for row in rows if row.threads is not None]
     if not counts:
-        return " over all thread counts" if rows[0]["joint"] else ""
+        return " over all thread counts" if rows[0].joint else ""
     if len(counts) == 1:
         return f" at {_many(int(counts[0]), 'thread')}"
     return f" at {', '.join(counts[:-1])} and {counts[-1]} threads"
 
 
-def _why(lead: Sequence[Row], several: bool) -> str:
+def _why(lead: Sequence[Comparison], several: bool) -> str:
     """The changes with their intervals, and the runs behind them; of one row also how often two
     single runs differ as much; and why there is no word where the interval would give one."""
-    together = lead[0]["together"] == len(lead) > 1
+    together = lead[0].together == len(lead) > 1
     level = "95 % for all intervals together" if together else "95 % intervals"
     level = "95 % interval" if len(lead) == 1 else level
-    bare = all(math.isnan(row["lo_pct"]) for row in lead)
+    bare = all(math.isnan(row.lo_pct) for row in lead)
     behind = _repeats(lead) if bare else f"{_repeats(lead)}, {level}"
-    unsaid = [row for row in lead if row["verdict"] == CANNOT_TELL]
-    unsaid = [row for row in unsaid if not row["lo_pct"] <= 0 <= row["hi_pct"]]
+    unsaid = [r for r in lead if r.verdict == CANNOT_TELL and not r.lo_pct <= 0 <= r.hi_pct]
     sentences = [f"{behind}." if several else f"{_each_word(lead)}; {behind}."]
     sentences += [answers.by_chance(row) for row in lead if len(lead) == 1]
-    sentences += [f"{row['warnings'][0]}." for row in unsaid[:1] if row["warnings"]]
+    sentences += [f"{row.warnings[0]}." for row in unsaid[:1] if row.warnings]
     return " ".join(text[0].upper() + text[1:] for text in sentences if text)
 
 
-def _each_word(rows: Sequence[Row]) -> str:
+def _each_word(rows: Sequence[Comparison]) -> str:
     """The changes of rows of each verdict, and where several have one at which thread counts."""
     parts = _by_word(rows).values()
     return "; ".join(f"{_changes(same)}{_at(same) * (len(parts) > 1)}" for same in parts)
 
 
-def _changes(same: Sequence[Row]) -> str:
+def _changes(same: Sequence[Comparison]) -> str:
     """`+7.2 to +9.8 % (+4.5 to +12.1 %)`: the changes of rows, and the ends of all their intervals;
     of rows that cannot tell what these say in words."""
-    metric = same[0]["metric"]
-    changes, los, his = ([row[c] for row in same] for c in ("change_pct", "lo_pct", "hi_pct"))
-    lo, hi = (math.nan, math.nan) if any(map(math.isnan, los)) else (min(los), max(his))
-    in_words = same[0]["verdict"] == CANNOT_TELL and lo <= 0 <= hi
+    metric, changes = same[0].metric, [row.change_pct for row in same]
+    lo, hi = min(row.lo_pct for row in same), max(row.hi_pct for row in same)
+    lo, hi = (math.nan, math.nan) if any(math.isnan(row.lo_pct) for row in same) else (lo, hi)
+    in_words = same[0].verdict == CANNOT_TELL and lo <= 0 <= hi
     ends = (amounts.bounds if in_words else amounts.interval)(lo, hi, metric)
     return f"{amounts.spread(min(changes), max(changes), metric)} ({ends})"
 
 
-def _repeats(rows: Sequence[Row]) -> str:
+def _repeats(rows: Sequence[Comparison]) -> str:
     """`10 runs of each`, `3 and 5 runs`, `4 to 6 pairs`: what changes rest on."""
-    sides = list(dict.fromkeys((row["n_baseline"], row["n_arm"]) for row in rows))
+    sides = list(dict.fromkeys((row.n_baseline, row.n_arm) for row in rows))
     least, *_, most = sorted(n for side in sides for n in side)
     if most == 1:
         return "one run of each"
@@ -452,42 +450,41 @@ def _repeats(rows: Sequence[Row]) -> str:
     return f"{least:,} to {most:,} {unit}"
 
 
-def _unit(row: Row) -> str:
+def _unit(row: Comparison) -> str:
     """What a row counts: those of a campaign are pairs, too."""
-    return "runs of each" if row["design"] == "unpaired" else "pairs"
+    return "runs of each" if row.design == "unpaired" else "pairs"
 
 
-def _as_restarted(row: Row) -> Row:
+def _as_restarted(row: Comparison) -> Comparison:
     """A row with its other answer, of a server that was restarted between the runs."""
-    ends = {end: row[f"restarted_{end}"] for end in ("lo_pct", "hi_pct")}
-    return row | ends | {"verdict": row["restarted"]}
+    lo, hi = row.restarted_lo_pct, row.restarted_hi_pct
+    return replace(row, verdict=row.restarted, lo_pct=lo, hi_pct=hi)
 
 
-def _what_settles(rows: Sequence[Row]) -> str:
+def _what_settles(rows: Sequence[Comparison]) -> str:
     """What would decide the rows that cannot tell; "" where there is none, or nothing is known."""
-    unsettled = [row for row in rows if row["verdict"] == CANNOT_TELL]
-    known = [row for row in unsettled if row["runs_needed"] > 0 and not row["restarted"]]
+    unsettled = [row for row in rows if row.verdict == CANNOT_TELL]
+    known = [row for row in unsettled if row.runs_needed > 0 and not row.restarted]
     ways = []
-    if any(min(row["n_baseline"], row["n_arm"]) == 1 for row in unsettled):
-        server = rows[0]["metric"] not in NO_SERVER
+    if any(min(row.n_baseline, row.n_arm) == 1 for row in unsettled):
+        server = rows[0].metric not in NO_SERVER
         restarted = ", the server restarted between them (--restarts)" if server else ""
         ways.append(f"several runs of each{restarted}")
-    elif any(row["restarted"] or has(row["warnings"], Why.SHARED_STARTS) for row in unsettled):
+    elif any(row.restarted or has(row.warnings, Why.SHARED_STARTS) for row in unsettled):
         ways.append("restart the server between the runs (--restarts)")
     if known:
-        longest = max(known, key=lambda row: row["runs_needed"])
-        minutes = longest["minutes_needed"]
-        took = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)} in all{took}"
+        longest = max(known, key=lambda row: row.runs_needed)
+        took = f" ({longest.minutes_needed:.0f} min)" if longest.minutes_needed > 0 else ""
+        needed = f"{longest.runs_needed:,.0f} {_unit(longest)} in all{took}"
         ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
     return f"To settle it: {'; '.join(ways)}." if ways else ""
 
 
-def as_csv(rows: Sequence[Row]) -> str:
+def as_csv(rows: Sequence[Comparison]) -> str:
     """The rows as CSV; warnings separated by ' | '."""
     text = io.StringIO()
-    cells = ([" | ".join(row[c]) if c == "warnings" else row[c] for c in COLUMNS] for row in rows)
-    lines = ([sheet.cell(value) for value in line] for line in (COLUMNS, *cells))
+    cells = (as_dict(row) | {"warnings": " | ".join(row.warnings)} for row in rows)
+    lines = ([sheet.cell(v) for v in line] for line in (COLUMNS, *(c.values() for c in cells)))
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 

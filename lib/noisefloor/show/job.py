@@ -10,13 +10,13 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisefloor.data import compare
-from noisefloor.model import leading
-from noisefloor.stats.row import Row
+from noisefloor.model import Comparison, leading
+from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, differs
 from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Reason, Why, has
@@ -33,21 +33,21 @@ class Judged:
     """What a job compared. Of two commands `control`: rows of A against itself; `campaign`: the
     folder of both. Of two folders of `logs` also the `rule`, as `judge_logs` takes it."""
 
-    rows: list[Row]
-    control: Sequence[Row] = ()
+    rows: list[Comparison]
+    control: Sequence[Comparison] = ()
     commands: tuple[str, ...] = ()
     campaign: Path | None = None
     logs: tuple[str, ...] = ()
     rule: Mapping[str, Any] = field(default_factory=dict)
 
-    def deciding(self, metric: str = "") -> list[Row]:
+    def deciding(self, metric: str = "") -> list[Comparison]:
         """The rows of one metric: those that the verdict of the job is about. "": throughput where
         there is any, else time. Raises Refusal for a metric without a row."""
-        there = list(dict.fromkeys(row["metric"] for row in self.rows))
+        there = list(dict.fromkeys(row.metric for row in self.rows))
         name = metric or leading(there)
         if name not in there:
             raise Refusal(f"--metric {name}: {', '.join(there)} are there; nothing was judged")
-        return [row for row in self.rows if row["metric"] == name]
+        return [row for row in self.rows if row.metric == name]
 
 
 # -- judging ---------------------------------------------------------------------------------------
@@ -69,33 +69,30 @@ def judge_commands(a: str, b: str, *, seconds: float = 45.0, **how: Any) -> Judg
     from noisefloor.measure import timing
 
     folder = timing.measure((a, b), seconds=seconds, control=True, **how)
-    rows: list[dict[Any, Any]] = results.load(folder).alone().to_dict("records")
-    if not rows or any(has(row["warnings"], Why.ENDED_EARLY) for row in rows):
+    table = results.load(folder).alone().assign(threads=None)
+    rows = [from_frame(row) for row in table.to_dict("records")]
+    if not rows or any(has(row.warnings, Why.ENDED_EARLY) for row in rows):
         raise Refusal("stopped before the declared blocks were measured; nothing was judged", 130)
-    rows = [row | {"threads": None} for row in rows]
-    control = [row for row in rows if row["control"]]
-    compared = [row for row in rows if not row["control"]]
+    control = [row for row in rows if row.control]
+    compared = [row for row in rows if not row.control]
     return Judged(with_control(compared, control), control, (a, b), folder)
 
 
-def with_control(rows: Sequence[Row], control: Sequence[Row]) -> list[Row]:
+def with_control(rows: Sequence[Comparison], control: Sequence[Comparison]) -> list[Comparison]:
     """The rows; `cannot tell` in each metric in which A differed from itself (`control`)."""
-    alarms = {row["metric"]: row for row in control if differs(row["verdict"])}
-    return [
-        _in_doubt(row, alarms[row["metric"]]) if row["metric"] in alarms else row for row in rows
-    ]
+    alarms = {row.metric: row for row in control if differs(row.verdict)}
+    return [_in_doubt(row, alarms[row.metric]) if row.metric in alarms else row for row in rows]
 
 
-def _in_doubt(row: Row, alarm: Row) -> Row:
+def _in_doubt(row: Comparison, alarm: Comparison) -> Comparison:
     """A row without its word, with the reason."""
     note = Reason(Why.CONTROL_DIFFERS, itself=amounts.ascii_only(_change(alarm)))
-    nothing: Row = {"verdict": CANNOT_TELL, "worse": False, "warnings": [note, *row["warnings"]]}
-    return row | nothing | dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
+    row = replace(row, runs_needed=math.nan, minutes_needed=math.nan)
+    return replace(row, verdict=CANNOT_TELL, worse=False, warnings=(note, *row.warnings))
 
 
-def _change(row: Row) -> str:
-    ends = row["change_pct"], row["lo_pct"], row["hi_pct"]
-    return amounts.with_interval(*ends, row["metric"])
+def _change(row: Comparison) -> str:
+    return amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
 
 
 # -- its page --------------------------------------------------------------------------------------
@@ -156,12 +153,12 @@ def event(file: str) -> str:
     return ", ".join(named)
 
 
-def comment(judged: Judged, lead: Sequence[Row], about: str = "") -> list[str]:
+def comment(judged: Judged, lead: Sequence[Comparison], about: str = "") -> list[str]:
     """Paragraphs of Markdown, the table of all rows last. lead: the rows that the verdict is about;
     about: what `event` says of the job."""
     first, *rest = compare.conclusion(lead)
     parts = [f"## Noisefloor{about and f': {about}'}", f"**{first}**", *rest]
-    parts += [_itself(row) for row in judged.control if row["metric"] == lead[0]["metric"]]
+    parts += [_itself(row) for row in judged.control if row.metric == lead[0].metric]
     if judged.commands:
         named = zip((A, B), judged.commands, strict=True)
         lines = [line for arm, text in named for line in f"{arm}: {text}".splitlines()]
@@ -169,9 +166,9 @@ def comment(judged: Judged, lead: Sequence[Row], about: str = "") -> list[str]:
     return [*parts, compare.as_text(judged.rows, "markdown").strip()]
 
 
-def _itself(row: Row) -> str:
+def _itself(row: Comparison) -> str:
     """What was seen of A against itself."""
-    seen = f"{A} against itself, {row['n_arm']} pairs: {row['verdict']}, {_change(row)}."
+    seen = f"{A} against itself, {row.n_arm} pairs: {row.verdict}, {_change(row)}."
     return amounts.ascii_only(seen)
 
 

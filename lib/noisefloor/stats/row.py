@@ -2,21 +2,16 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
-from noisefloor.model import CONTROL_SUFFIX
+from noisefloor.model import CONTROL_SUFFIX, Comparison
 from noisefloor.stats import verdict as words
 from noisefloor.text import amounts
 
 KEY = ("study", "workload", "metric", "baseline", "arm")
 Key = tuple[str, str, str, str, str]
-Row = dict[str, Any]  # of a verdict table: COLUMNS
-COLUMNS = [
-    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
-    "change_pct", "lo_pct", "hi_pct", "margin_pct", "verdict", "worse", "together", "known",
-    "chance", "restarted", "restarted_lo_pct", "restarted_hi_pct", "runs_needed",
-    "minutes_needed", "warnings", "control", "joint", "blocks", "design",
-]  # fmt: skip
+COLUMNS = [field.name for field in fields(Comparison)]  # of a verdict table
 
 
 def row(
@@ -29,46 +24,49 @@ def row(
     needed: int | None = None,
     seconds: float | None = None,
     warnings: Iterable[str] = (),
-    together: int = 1,
-    chance: float = math.nan,
-    restarted: tuple[str, float, float] = ("", math.nan, math.nan),
     **more: Any,
-) -> Row:
-    """A verdict row as a dict with COLUMNS; `more` are columns that are copied: threads joint blocks
-    design.
+) -> Comparison:
+    """A comparison; `more` are its other fields.
 
     n: runs or pairs of (baseline, arm); logs: change and the ends of its interval, infinite or NaN
     without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what one of them
-    takes; together: rows that hold at 95 % together; chance: how often two runs of one unchanged server
-    differ by so much; restarted: the word and the ends of the interval if the server was restarted
-    between the runs, where that is another answer."""
-    value, lo, hi = (x if math.isfinite(x) else math.nan for x in logs)
+    takes."""
+    change, lo, hi = (percent(x) if math.isfinite(x) else math.nan for x in logs)
     open_ = verdict == words.CANNOT_TELL
-    made = {
-        **dict(zip(KEY, key, strict=True)),
+    return Comparison(
+        **dict[str, Any](zip(KEY, key, strict=True)),
+        n_baseline=n[0],
+        n_arm=n[1],
+        change_pct=change,
+        lo_pct=lo,
+        hi_pct=hi,
+        margin_pct=margin_pct,
+        verdict=verdict,
+        worse=words.worse(verdict, key[2]),
+        known=amounts.ascii_only(amounts.bounds(lo, hi, key[2])) if open_ else "",
+        runs_needed=needed if needed is not None else math.nan,
+        minutes_needed=needed * seconds / 60 if needed and seconds and open_ else math.nan,
+        warnings=tuple(dict.fromkeys(warnings)),
+        control=key[4] == f"{key[3]}{CONTROL_SUFFIX}",
         **more,
-        "n_baseline": n[0],
-        "n_arm": n[1],
-        "change_pct": percent(value),
-        "lo_pct": percent(lo),
-        "hi_pct": percent(hi),
-        "margin_pct": margin_pct,
-        "verdict": verdict,
-        "worse": words.worse(verdict, key[2]),
-        "together": together,
-        "known": amounts.ascii_only(amounts.bounds(percent(lo), percent(hi), key[2]))
-        if open_
-        else "",
-        "chance": chance,
-        "restarted": restarted[0],
-        "restarted_lo_pct": percent(restarted[1]),
-        "restarted_hi_pct": percent(restarted[2]),
-        "runs_needed": needed if needed is not None else math.nan,
-        "minutes_needed": needed * seconds / 60 if needed and seconds and open_ else math.nan,
-        "warnings": list(dict.fromkeys(warnings)),
-        "control": key[4] == f"{key[3]}{CONTROL_SUFFIX}",
-    }
-    return {column: made[column] for column in COLUMNS}
+    )
+
+
+def as_dict(row: Comparison) -> dict[str, Any]:
+    """A comparison for a table or JSON: its columns, the warnings as a list."""
+    return {name: getattr(row, name) for name in COLUMNS} | {"warnings": [*row.warnings]}
+
+
+def from_frame(row: Any) -> Comparison:
+    """The comparison that a row of a frame is, as dict or Series, which may have more columns. Raises
+    KeyError for a column that it lacks."""
+    given: dict[str, Any] = {name: row[name] for name in COLUMNS}
+    given["warnings"] = tuple(given["warnings"])
+    try:
+        given["threads"] = int(given["threads"])
+    except (TypeError, ValueError):  # pandas' NA, None, NaN
+        given["threads"] = None
+    return Comparison(**given)
 
 
 def percent(log: float) -> float:

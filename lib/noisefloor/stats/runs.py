@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noisefloor.model import CONTROL_SUFFIX, QUANTILES
+from noisefloor.model import CONTROL_SUFFIX, QUANTILES, Comparison
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, plan, scatter, student
 from noisefloor.stats.estimate import Estimate, Parts
-from noisefloor.stats.row import Key, Row, row
+from noisefloor.stats.row import Key, percent, row
 from noisefloor.stats.scatter import Floor, Start
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text.reasons import Reason, Why
@@ -60,7 +60,7 @@ def judge_runs(
     local: bool = True,
     seconds: float | None = None,
     notes: Iterable[str] = (),
-) -> list[Row]:
+) -> list[Comparison]:
     """Verdict rows of one metric of one workload. Their intervals hold 95 % together; those of a
     copy of the baseline do so apart from the others.
 
@@ -73,7 +73,7 @@ def judge_runs(
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
     start = None if restarts else scatter.start_scatter(metric, floor, local)
     one = (floor / 100, _GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
-    rows: list[Row] = []
+    rows: list[Comparison] = []
 
     def cell_of(threads: Any, a: Side, b: Side) -> Cell:
         """The comparison of two sides."""
@@ -202,7 +202,7 @@ def verdict_row(
     notes: Iterable[str] = (),
     paired: bool = False,
     seconds: float | None = None,
-) -> Row:
+) -> Comparison:
     """The row of a cell. margin_pct: 0 for the metric's own; together: rows that hold 95 %
     together; seconds: length of a run.
 
@@ -221,9 +221,10 @@ def verdict_row(
         needed = plan.runs_needed(
             estimated.value, sd, margin, sides=sides, start=start, least=least, together=together
         )
-    restarted = ("", math.nan, math.nan)
+    restarted: dict[str, Any] = {}
     if other != word:
-        restarted = (other, *estimated.ends(together, restarted=True))
+        lo, hi = map(percent, estimated.ends(together, restarted=True))
+        restarted = {"restarted": other, "restarted_lo_pct": lo, "restarted_hi_pct": hi}
     elif estimated.start:
         cv = 100 * math.sqrt(estimated.start[0][0] / 2)
         warnings.append(Reason(Why.RESTARTS_UNKNOWN, cv_pct=cv))
@@ -240,9 +241,8 @@ def verdict_row(
         warnings=warnings,
         together=together,
         chance=cell.chance,
-        restarted=restarted,
         threads=cell.threads,
-        joint=False,
         blocks=1,
         design="pairs" if paired else "unpaired",
+        **restarted,
     )

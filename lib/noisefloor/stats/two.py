@@ -5,11 +5,11 @@ come with their scatter. Plain Python, no numpy: the command answers in a third 
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from noisefloor.model import METRICS, PROFILES
+from noisefloor.model import METRICS, PROFILES, Comparison
 from noisefloor.stats import plan, runs, scatter, student
 from noisefloor.stats.estimate import Estimate
-from noisefloor.stats.row import Row
 from noisefloor.stats.scatter import Start
 from noisefloor.stats.verdict import ALPHA, CANNOT_TELL
 from noisefloor.text import answers, quantity
@@ -45,7 +45,7 @@ def judge_two(
     pm: Sequence[Given] | None = None,
     n: str | None = None,
     restarts: bool = False,
-) -> tuple[Row, list[str]]:
+) -> tuple[Comparison, list[str]]:
     """(verdict row, at most five lines for a person) for b against the baseline a.
 
     Numbers may be text with a unit, which says the metric when it is not given. latency: (a's, b's)
@@ -83,21 +83,16 @@ def judge_two(
     elif spreads:
         ((name, given),) = spreads.items()
         read = [quantity.read(s, name) for s in given]
-        sizes = [
-            s * (1 if k or kind != "time" else size) for s, _, k in read
-        ]  # in the numbers' unit
+        # in the numbers' unit
+        sizes = [s * (1 if k or kind != "time" else size) for s, _, k in read]
         spread = [(s / mean, k) for s, mean, k in zip(sizes, (x, y), counts, strict=True)]
-        each = {
-            reading: tuple((error(s, k) ** 2, k - 1) for s, k in spread)
-            for reading, error in READINGS.items()
-        }
+        meant = {}
+        for reading, error in READINGS.items():
+            parts = tuple((error(s, k) ** 2, k - 1) for s, k in spread)
+            meant[reading] = runs.estimate_of_runs(value, parts, metric, counts, start)
         run_sd = max(READINGS[SPREADS[name]](s, k) * math.sqrt(k) for s, k in spread)
-        e = runs.estimate_of_runs(value, each[SPREADS[name]], metric, counts, start)
-        c = runs.Cell(threads, counts, e)
+        c = runs.Cell(threads, counts, meant[SPREADS[name]])
         if name == "pm":
-            meant = {
-                r: runs.estimate_of_runs(value, p, metric, counts, start) for r, p in each.items()
-            }
             verdicts = {r: m.word(words, math.log1p(margin / 100)) for r, m in meant.items()}
             notes.insert(0, answers.readings(verdicts))
     else:
@@ -109,17 +104,17 @@ def judge_two(
     if floor and floor_runs is None:
         c.warnings.append(Reason(Why.FLOOR_RUNS, runs=FLOOR_RUNS))
     out = runs.verdict_row(c, ("", "", words, names[0], names[1]), margin)
-    out["metric"] = metric
-    if out["verdict"] == CANNOT_TELL and METRICS[metric].judged:
+    if out.verdict == CANNOT_TELL and METRICS[metric].judged:
         least = max(counts) + 1
-        if out["restarted"] and start:  # as many runs are enough, once each has a start of its own
+        if out.restarted and start:  # as many runs are enough, once each has a start of its own
             run_sd, least = math.hypot(run_sd, start.cv), 2
         needed, minutes = what_settles(value, metric, margin, run_sd, least)
-        out |= {"runs_needed": needed, "minutes_needed": minutes}
+        out = replace(out, runs_needed=needed, minutes_needed=minutes)
         notes.append(answers.what_settles(needed, minutes, metric not in scatter.NO_SERVER))
-    out["warnings"] += [note for note in notes if isinstance(note, Reason)]
-    spare = c.estimate.spare(words, math.log1p(margin / 100)) if out["restarted"] else 0.0
-    return out, answers.two_numbers({**out, "metric": words}, c.only, bool(spreads), spare, notes)
+    reasons = (note for note in notes if isinstance(note, Reason))
+    spare = c.estimate.spare(words, math.log1p(margin / 100)) if out.restarted else 0.0
+    lines = answers.two_numbers(out, c.only, bool(spreads), spare, notes)
+    return replace(out, metric=metric, warnings=(*out.warnings, *reasons)), lines
 
 
 def what_settles(

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from noisefloor.model import CONTROL_SUFFIX as CONTROL
-from noisefloor.model import METRICS, QUANTILES
+from noisefloor.model import METRICS, QUANTILES, Comparison
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import plan, rule, runs, scatter, verdict
-from noisefloor.stats.row import COLUMNS, KEY, Row, row
+from noisefloor.stats.row import COLUMNS, KEY, as_dict, row
 from noisefloor.stats.runs import BUCKET, Side
 from noisefloor.stats.scatter import Floor
 from noisefloor.stats.verdict import CANNOT_TELL
@@ -116,7 +116,7 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
     if tidy.empty:
         raise ValueError("the table has no rows; at least one run per arm is needed")
     judged = (_paired if _is_paired(tidy) else _unpaired)(tidy, asked)
-    out = pd.DataFrame(judged, columns=COLUMNS)
+    out = pd.DataFrame(map(as_dict, judged), columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
     return out
 
@@ -143,7 +143,7 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 # -- pairs ------------------------------------------------------------------------------------------
 
 
-def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
+def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
     """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
     frame, lost = _pairs(tidy, asked.baseline)
     carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
@@ -166,7 +166,7 @@ def _together(
     asked: Asked,
     reasons: Sequence[Reason],
     lost: Mapping[tuple[str, str], int],
-) -> Iterator[Row]:
+) -> Iterator[Comparison]:
     """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
     reasons: to mind them all; lost: pairs that were left out, by (metric, arm)."""
     metric, margin_pct = key[2], asked.margin(key[2])
@@ -176,8 +176,7 @@ def _together(
     start = scatter.start_scatter(metric, asked.floor, asked.local) if needs else None
     of_all = list(reasons)
     if start and asked.one_start:
-        source = {"cv_pct": 100 * start.cv, "source": asked.one_start}
-        of_all.append(Reason(Why.NEVER_RESTARTED, **source))
+        of_all.append(Reason(Why.NEVER_RESTARTED, cv_pct=100 * start.cv, source=asked.one_start))
     elif start:
         of_all.append(Reason(Why.ONE_START, cv_pct=100 * start.cv))
     rows = rows.assign(block=np.arange(len(rows))) if one else rows
@@ -186,7 +185,7 @@ def _together(
     arms = list(dict.fromkeys(arm for arm, _ in cells))
     rounding = {name: _rounding(metric, each) for name, each in cells.items()}
 
-    def judged(arm: str, threads: Any, each: pd.DataFrame, together: int, known: float) -> Row:
+    def judged(arm: str, count: Any, each: pd.DataFrame, together: int, known: float) -> Comparison:
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
         means, part = each["mean"].to_numpy(float), start.part if start else None
@@ -211,8 +210,8 @@ def _together(
             seconds=None if metric in QUANTILES and key[1] in asked.beside else asked.pair_seconds,
             warnings=notes,
             together=together,
-            threads=pd.NA if threads in (None, JOINT) else threads,
-            joint=threads == JOINT,
+            threads=None if count == JOINT else count,
+            joint=count == JOINT,
             blocks=len(each),
             design=asked.design,
         )
@@ -223,15 +222,15 @@ def _together(
         at = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
         if len(at) > 1 and (whole := _whole(at)) is not None:
-            codes = [_code(one["verdict"], metric) for one in mine]
+            codes = [_code(one.verdict, metric) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
                 size = sum(each["size"].mean() for each in at.values())
                 each = pd.DataFrame({"mean": whole.mean(axis=1), "size": size})
                 rounded = sum(rounding[arm, t] for t in at) / len(at) ** 2
                 mine.append(judged(arm, JOINT, each, len(arms), rounded))
             else:
-                for of_count in mine:
-                    of_count["warnings"].append(Reason(Why.COUNTS_DIFFER))
+                why = Reason(Why.COUNTS_DIFFER)
+                mine = [replace(one, warnings=(*one.warnings, why)) for one in mine]
         yield from mine
 
 
@@ -272,7 +271,7 @@ def _needed(each: pd.DataFrame, value: float, margin: float, together: int) -> i
 # -- runs without pairs -----------------------------------------------------------------------------
 
 
-def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
+def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
     """Verdict rows of runs without pairs. In plain dicts: the groups are small and many."""
     baseline = baseline_of(tidy, asked.baseline)
     columns = [*KEY[:3], "arm", "threads", "value", "run", "duration_s"]

@@ -1,16 +1,15 @@
 """The answer to two numbers, in at most five lines: the answer, why, what is known, what to do.
 
-Plain Python; a row is one of a verdict table. In the characters that every terminal has."""
+Plain Python. In the characters that every terminal has."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from noisefloor.model import CANNOT_TELL, SAME
+from noisefloor.model import CANNOT_TELL, SAME, Comparison
 from noisefloor.model import metric as metric_of
 from noisefloor.text import amounts, upper
 from noisefloor.text.quantity import Given, read
-from noisefloor.text.reasons import Reason, Why
+from noisefloor.text.reasons import Reason, Why, has
 
 MOST_LINES = 5
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
@@ -29,75 +28,62 @@ def often(chance: float) -> str:
     return f"about one time in {NUMBERS[n - 2] if n <= 10 else f'{rounded:,.0f}'}"
 
 
-def by_chance(row: Mapping[str, Any]) -> str:
+def by_chance(row: Comparison) -> str:
     """How often runs of one server differ as two single runs did; "" where that is not known, or
     where they did not."""
-    if not row["chance"] < 1:
+    if not row.chance < 1:
         return ""
-    rate = often(row["chance"])
+    rate = often(row.chance)
     return f"Two runs of the same, unchanged server differ by at least that much {rate}."
 
 
-def restarted(row: Mapping[str, Any]) -> str:
+def restarted(row: Comparison) -> str:
     """The other answer of a row of runs that may share a server start, "faster, +3.1 % (+2.3 to
     +3.8 %)"; "" where it has none."""
-    if not row["restarted"]:
+    if not row.restarted:
         return ""
-    ends = row["restarted_lo_pct"], row["restarted_hi_pct"]
-    return f"{row['restarted']}, {amounts.with_interval(row['change_pct'], *ends, row['metric'])}"
-
-
-def _if_restarted(row: Mapping[str, Any]) -> str:
-    """The same with its condition."""
-    if not row["restarted"]:
-        return ""
-    condition = "if the server was restarted between them (--restarts)"
-    return amounts.ascii_only(f"{restarted(row)}, {condition}")
+    ends = row.restarted_lo_pct, row.restarted_hi_pct
+    return f"{row.restarted}, {amounts.with_interval(row.change_pct, *ends, row.metric)}"
 
 
 def two_numbers(
-    row: Mapping[str, Any], only: str, scattered: bool, spare: float, notes: Sequence[str]
+    row: Comparison, only: str, scattered: bool, spare: float, notes: Sequence[str]
 ) -> list[str]:
     """Lines about two numbers.
 
     only: why they get no verdict, "" where they do; scattered: whether their scatter was given;
     spare: start-to-start CV up to which the answer for restarted servers stands; notes: further lines,
     the advice last."""
-    a, b = (str(row[side]) for side in ("baseline", "arm"))
-    b += " TPS" * (row["metric"] == "tps" and b[-1].isdigit())
-    n = row["n_baseline"], row["n_arm"]
+    a, b = row.baseline, row.arm
+    b += " TPS" * (row.metric == "tps" and b[-1].isdigit())
+    n = row.n_baseline, row.n_arm
     runs = f"{n[0]} and {n[1]} runs" if n[0] != n[1] else f"{n[0]} runs each"
     runs = "each run once" if n == (1, 1) else runs
-    unknown = isinstance(only, Reason) and only.why is Why.UNPREDICTED
-    reason = "how much such runs scatter is not known" if unknown else only
-    if not reason and n == (1, 1):
-        reason = "each was run once"
-    elif not reason:
-        reason = (
-            f"{'the runs scatter too much' if scattered else 'their scatter is not known'} ({runs})"
-        )
-    word, other = row["verdict"].upper(), _if_restarted(row)
-    if row["verdict"] != CANNOT_TELL:
-        change = amounts.with_interval(
-            row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
-        )
+    scatter = "the runs scatter too much" if scattered else "their scatter is not known"
+    reason = only or ("each was run once" if n == (1, 1) else f"{scatter} ({runs})")
+    if has([only], Why.UNPREDICTED):
+        reason = "how much such runs scatter is not known"
+    word, other = row.verdict.upper(), restarted(row)
+    if row.verdict != CANNOT_TELL:
+        change = amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
         lines = [f"{word}: {b} against {a}: {change}{_within(row)}, {runs}."]
     elif other:
         lines = [f"{word} if an arm's runs share one server start: {_looks(row, a, b)}."]
     else:
         lines = [f"{word}: {_looks(row, a, b)}, but {reason}."]
     if other:
+        other += ", if the server was restarted between them (--restarts)"
         other += f", or if its starts scatter by less than {100 * spare:.2g} %" * bool(spare)
         first, _, rest = other.partition(",")
         lines.append(f"{first.upper()},{rest}.")
     lines += [text for text in (by_chance(row), *notes) if text]
-    if row["known"] and len(lines) < MOST_LINES:
-        lines.insert(len(lines) - bool(notes), f"The real change: {row['known']}.")
+    if row.known and len(lines) < MOST_LINES:
+        lines.insert(len(lines) - bool(notes), f"The real change: {row.known}.")
     return [amounts.ascii_only(line) for line in lines]
 
 
 def timed(
-    rows: Mapping[str, Mapping[str, Any]],
+    rows: Mapping[str, Comparison],
     baselines: Mapping[str, float],
     failed: Mapping[str, int],
     most: int,
@@ -107,47 +93,47 @@ def timed(
     rows: metric -> its verdict row; baselines: metric -> median of A in the unit that it is shown
     in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
     first = rows["wall"]
-    pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
+    pairs = f"{first.n_arm:,} pair{'s' * (first.n_arm != 1)}"
     both = _in_units(first, baselines["wall"])
-    lines = [f"{first['verdict'].upper()}: {both}, {_change(first)}, {pairs}."]
+    lines = [f"{first.verdict.upper()}: {both}, {_change(first)}, {pairs}."]
     parts = ["; ".join(_says(rows[m]) for m in ("user_cpu", "sys_cpu") if m in rows)]
     if memory := rows.get("peak_memory"):
         parts.append(f"{_says(memory)}: {_in_units(memory, baselines['peak_memory'])}")
-    notes: list[str] = [*first["warnings"]]
+    notes: list[str] = [*first.warnings]
     notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
     parts.append("; ".join(notes))
     lines += [f"{upper(part)}." for part in parts if part]
-    if first["minutes_needed"] > 0 and first["runs_needed"] <= most:
-        longer = math.ceil(60 * first["minutes_needed"])
+    if first.minutes_needed > 0 and first.runs_needed <= most:
+        longer = math.ceil(60 * first.minutes_needed)
         lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
     return [amounts.ascii_only(line) for line in lines]
 
 
-def _within(row: Mapping[str, Any]) -> str:
+def _within(row: Comparison) -> str:
     """The margin, where it holds all of the interval."""
-    if row["verdict"] != SAME:
+    if row.verdict != SAME:
         return ""
-    return f", all of it within {amounts.plus_minus(row['margin_pct'])}"
+    return f", all of it within {amounts.plus_minus(row.margin_pct)}"
 
 
-def _change(row: Mapping[str, Any]) -> str:
+def _change(row: Comparison) -> str:
     """A change with its interval, beside the word of its verdict."""
-    names = ("change_pct", "lo_pct", "hi_pct", "metric", "verdict")
-    return f"{amounts.with_interval(*(row[name] for name in names))}{_within(row)}"
+    change = row.change_pct, row.lo_pct, row.hi_pct, row.metric, row.verdict
+    return f"{amounts.with_interval(*change)}{_within(row)}"
 
 
-def _says(row: Mapping[str, Any]) -> str:
+def _says(row: Comparison) -> str:
     """`user more, +5.1 % (+3.0 to +7.2 %)`."""
-    return f"{metric_of(row['metric']).in_line} {row['verdict']}, {_change(row)}"
+    return f"{metric_of(row.metric).in_line} {row.verdict}, {_change(row)}"
 
 
-def _in_units(row: Mapping[str, Any], baseline: float) -> str:
+def _in_units(row: Comparison, baseline: float) -> str:
     """`B 105 ms, A 99 ms`: what the change makes of the baseline, and that. baseline: in the unit
     that the metric is shown in."""
-    unit = metric_of(row["metric"]).shown_unit
+    unit = metric_of(row.metric).shown_unit
     if unit == "s" and baseline < 1:
         baseline, unit = 1000 * baseline, "ms"
-    after = baseline * amounts.as_written(row["change_pct"], row["metric"])
+    after = baseline * amounts.as_written(row.change_pct, row.metric)
     b, a = (f"{v:.3g}" if v < 999.5 else f"{v:,.0f}" for v in (after, baseline))
     return f"B {b} {unit}, A {a} {unit}"
 
@@ -198,12 +184,12 @@ def what_settles(runs: float, minutes: float, server: bool) -> str:
     return f"To settle it: {', or '.join(ways)}" if ways else ""
 
 
-def _looks(row: Mapping[str, Any], a: str, b: str) -> str:
+def _looks(row: Comparison, a: str, b: str) -> str:
     """What two numbers look like: "229.41 TPS looks 3.7 % more than 221.19"."""
-    change = row["change_pct"]
+    change = row.change_pct
     if not change:
         return f"{b} looks the same as {a}"
-    size = amounts.size(change, row["metric"])
+    size = amounts.size(change, row.metric)
     if size.unit == amounts.TIMES:
         return f"{b} looks {size} {'as much as' if change > 0 else 'smaller than'} {a}"
     return f"{b} looks {size} {'more' if change > 0 else 'less'} than {a}"

@@ -36,13 +36,8 @@ Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
-KINDS = (
-    "worse",
-    "better",
-    SAME,
-    CANNOT_TELL,
-    PROVISIONAL,
-)  # the order in which a caption tells them
+# the order in which a caption tells them
+KINDS = ("worse", "better", SAME, CANNOT_TELL, PROVISIONAL)
 
 
 class ReportError(Refusal):
