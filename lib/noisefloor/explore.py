@@ -359,7 +359,7 @@ class _Comparison:
 # -- the controls ----------------------------------------------------------------------------------
 
 
-class Picture(anywidget.AnyWidget):
+class _Picture(anywidget.AnyWidget):
     """A figure whose points can be clicked; `on_row` gets the row of the caller's table."""
 
     _esm = TEMPLATE / "picture.js"
@@ -444,7 +444,7 @@ class Explorer:
         self.comparison = control(drop, "Comparison", "26rem")
         self.run = control(drop, "Run", "26rem")
         self.status, self.table, self.raw = (ipywidgets.HTML() for _ in range(3))
-        self.overview, self.detail = Picture(), Picture()
+        self.overview, self.detail = _Picture(), _Picture()
         self.overview.on_row(self._clicked)
         self.detail.on_row(self._clicked_run)
         asked = (

@@ -259,7 +259,7 @@ def _within(row: Row) -> bool:
     return all(abs(row[end]) <= row["margin_pct"] for end in ("lo_pct", "hi_pct"))
 
 
-class Terms(NamedTuple):
+class _Terms(NamedTuple):
     """How a sentence says a metric: "takes", "more", "less", "CPU per transaction"; `of`: the words
     after more and less."""
 
@@ -270,12 +270,12 @@ class Terms(NamedTuple):
     of: str
 
 
-def terms_of(metric: str) -> Terms:
+def terms_of(metric: str) -> _Terms:
     """How a sentence says a change of a metric."""
     label = metric_label(metric)
     terms = TOLD["terms"].get(metric, ["has", "higher", "lower", label[:1].lower() + label[1:]])
     verb, more, less, noun = terms[:4]
-    return Terms(verb, more, less, noun, terms[-1])
+    return _Terms(verb, more, less, noun, terms[-1])
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None, alike: bool) -> str:
