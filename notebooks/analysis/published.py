@@ -104,8 +104,12 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
     )
     again = answers.restarted(from_frame(high))
     again = again and f"; {again}, if the server was restarted between the runs"
+    theirs = facts_of(published_facts(), "binlog-encryption", metric="tps").set_index("arm")[
+        "value"
+    ]
+    on, off = theirs["encryption on"], theirs["encryption off"]
     return [
-        f"Binary log encryption, 229.41 against 221.19 TPS: {tps['verdict']}, {words.effect(tps)}. "
+        f"Encrypted binary log, {on:.2f} against {off:.2f} TPS: {tps['verdict']}, {words.effect(tps)}. "
         f"{answers.by_chance(from_frame(tps))}",
         "Binary log encryption: QPS and mean latency are the same measurement as TPS, and the 15.5 % "
         "in maximum latency is no evidence.",

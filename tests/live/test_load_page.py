@@ -146,7 +146,7 @@ def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page):
         page.fill("input", typed)
         assert cells(page) == [["plain", *plain], ["encrypted", *encrypted]]
     assert "transactions a second" in page.text_content("label")
-    assert "its own numbers, measured on AMD Zen 3: straight" in page.text_content(".nf-caption")
+    assert "its own numbers, measured on Zen 3: straight" in page.text_content(".nf-caption")
 
 
 def test_connections_without_a_percentile_or_an_interval_have_what_is_known(show, found):
@@ -239,7 +239,7 @@ def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
         assert plain["cpu_s"].item() == beside["value"].median()
     assert load[load["p99_s"].isna()]["rate"].unique().tolist() == [50]  # too few were served
     shown = answers.lead_figure(r).markup
-    words = "Latency of connections on AMD Zen 1, counted from their intended start"
+    words = "Latency of connections on Zen 1, counted from their intended start"
     assert f"{words}, against the load that each arm is offered, one after the other;" in shown
     assert "connections a second</label>" in shown
     assert "transactions" not in re.sub("<[^>]+>", "", shown)
@@ -262,8 +262,8 @@ def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
 def test_transactions_at_a_rate_have_their_figure_and_their_field():
     r = results.load(paths.campaign("binlog-encryption-rate-standard-20261129-110654"))
     shown = answers.lead_figure(r).markup
-    assert "Latency of transactions on AMD Zen 1, counted from their intended start" in shown
-    assert "Medians of the windows in the newest campaign, on AMD Zen 1;" in shown
+    assert "Latency of transactions on Zen 1, counted from their intended start" in shown
+    assert "Medians of the windows in the newest campaign, on Zen 1;" in shown
     assert "arm is offered, both at the same time;" in shown
     assert "Both servers share the cores" in shown
     assert "transactions a second</label>" in shown

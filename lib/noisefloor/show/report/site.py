@@ -77,7 +77,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     answer, too."""
     leads = _leads(facts)[:1]
     boots = [words.word(x) for x in leads if x["verdict"] == PROVISIONAL]
-    dear = [lead for lead in leads if metric(lead["metric"]).worse_up]
+    dear = [lead for lead in leads if metric(lead["metric"]).worse_up and _ends(lead)]
     ends = [drawn["bar"][1] for lead in dear for drawn, _ in _strips(lead) if drawn["bar"]]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
@@ -92,6 +92,12 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
         "published": words.sentences([_answer(facts_of(theirs))]) if repeats else "",
         "theirs": os.path.relpath(theirs, out),
     }
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, ...]:
+    """How far the ends of a row's interval are from no change; none where that lies between them."""
+    lo, hi = row.get("lo_pct"), row.get("hi_pct")
+    return () if lo is None or hi is None or lo <= 0 <= hi else (away(lo), away(hi))
 
 
 def _leads(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -208,11 +214,10 @@ def _moved(text: str, out: Path, target: Path) -> str:
 
 def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, float, str]:
     """The place of a page: what was measured here before archives, and these before `_LAST`; what has a
-    word before what has none; what differs most for sure first, then what may."""
+    word before what has none; what differs for sure before what may, the largest first."""
     leads = facts.get("leads", ())
     decided = [r for r in leads if differs(r["verdict"])]
     kept = [r for r in decided or leads if r["change_pct"] is not None]
-    ends = ((r["lo_pct"], r["hi_pct"]) for r in kept if r.get("lo_pct") is not None)
-    sure = max((min(map(away, both)) for both in ends if min(both) * max(both) > 0), default=0.0)
+    sure = max((max(_ends(r)) for r in kept if _ends(r)), default=0.0)
     largest = max((away(r["change_pct"]) for r in kept), default=0.0)
     return study in _LAST, study.startswith("archive-"), not decided, -sure, -largest, study

@@ -388,7 +388,7 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
 
 def short_names(processors: Sequence[str]) -> dict[str, str]:
     """{processor: as a sentence names it}, by its generation or its model only where several have the
-    same name: `AMD EPYC`, `AMD Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
+    same name: `AMD EPYC`, `Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
     names = {}
     for processor in processors:
         others = [_forms(other) for other in processors if other != processor]
@@ -399,7 +399,7 @@ def short_names(processors: Sequence[str]) -> dict[str, str]:
 
 
 def generation(processor: str) -> str:
-    """What the maker of a processor calls its generation, `AMD Zen 3`; else its name and model."""
+    """What the maker of a processor calls its generation, `Zen 3`; else its name and model."""
     return _forms(processor)[1]
 
 
