@@ -27,9 +27,8 @@ def headline_of(
     load need not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
-    every = [part for _, there in places for part in there]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
-    if again and all(part.open for part in every):  # room is short: the first processor, by name
+    if again:  # room is short: the first processor, by name
         places = places[:1]
     here = places[0][1]
     does = "it" if again else row.get("does")

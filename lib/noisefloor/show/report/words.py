@@ -514,4 +514,4 @@ def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
     known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
     if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
         return ""
-    return f"expect ±{amounts.size(100 * math.expm1(known))} on another boot"
+    return f"another boot: ±{amounts.size(100 * math.expm1(known))}"
