@@ -57,23 +57,28 @@ def load_curve(page: Results) -> pd.DataFrame:
 
 
 def each_load(page: Results) -> pd.DataFrame:
-    """What the windows of the leading campaign at a rate had besides: columns offered (1/s), arm, and a
-    column a metric of `_OF_WINDOWS` that was measured, the median (of clients_busy the mean) in its
-    shown unit; empty without one."""
+    """What the windows of the leading campaign at a rate had besides: columns metric (of `_OF_WINDOWS`,
+    with its shown unit), offered (1/s), and one an arm, the median (of clients_busy the mean); empty
+    without one."""
     if (part := at_a_rate(page)) is None:
         return pd.DataFrame()
     rates = {work.name: work.rate for work in part.study.workloads}
     rows = part.judged()
     rows = rows[rows["metric"].isin(_OF_WINDOWS)]
     rows = rows.assign(offered=rows["workload"].map(rates))
-    values = rows.groupby(["offered", "arm", "metric"], sort=False)["value"]
+    values = rows.groupby(["metric", "offered", "arm"], sort=False)["value"]
     middle = values.median()
     rare = middle.index.get_level_values("metric") == "clients_busy"  # 0 in most windows
-    table = middle.mask(rare, values.mean()).unstack()
-    table = table[[m for m in _OF_WINDOWS if m in table]].sort_index(level=0, sort_remaining=False)
-    known = [METRICS[str(m)] for m in table]
-    names = [f"{m.label}{f', {m.shown_unit}' * bool(m.shown_unit)}" for m in known]
-    return (table * [m.scale for m in known]).set_axis(names, axis=1).reset_index()
+    table = middle.mask(rare, values.mean()).unstack()[[arm.name for arm in part.study.compared]]
+    each = [
+        table.xs(name)
+        .sort_index()
+        .mul(m.scale)
+        .assign(metric=f"{m.label}, {m.shown_unit}".strip(", "))
+        for name in _OF_WINDOWS
+        if name in table.index and (m := METRICS[name])
+    ]
+    return pd.concat(each).set_index("metric", append=True).swaplevel().reset_index()
 
 
 def expectation(page: Results) -> pd.DataFrame:

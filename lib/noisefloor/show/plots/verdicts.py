@@ -227,7 +227,7 @@ def load_figure(
     ink = PAGE.of(rows if len(rows) else latencies)
     figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
     rates = sorted(latencies["rate"].unique())
-    end = 1.08 * max(rates[-1], capacity)
+    end = (1.16 if narrow else 1.08) * max(rates[-1], capacity)  # half a word beyond
     names: dict[Any, str] = {}
     for arm, part in latencies.groupby("arm", sort=False):
         line = {"color": ink[arm], "ms": 6, "lw": 1.8}

@@ -36,7 +36,7 @@ from noisefloor.text.reasons import Why, without
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
 # reasons that headlines tell
 _IN_HEADLINES = (Why.SO_FAR, Why.RANGE, Why.COUNTS_DIFFER, Why.SOME_SATURATED)
-_WHOLE = 60  # characters of a name that stays on one line
+_WHOLE = 30  # characters of a name that stays on one line
 _LONG = 40  # rows of a table above which it scrolls in a box of its own
 _MOST = 100  # rows of a table that a page shows
 
