@@ -571,3 +571,13 @@ def test_no_label_covers_a_title(arms, change, narrow):
         assert ax._left_title.get_text().startswith(title)
         head, notes = ax._left_title.get_window_extent(), filter(Text.get_text, ax.texts)
         assert [t.get_text() for t in notes if t.get_window_extent().overlaps(head)] == []
+
+
+def test_a_figure_is_the_same_to_the_byte_where_only_what_is_rounded_differs():
+    def drawn(end):
+        figure, (ax,) = plots.canvas.sheet(False, 120, 1)
+        ax.plot([0.1, 0.1 + end], [0, 1], "o")
+        return plots.svg(figure, "a title")
+
+    assert drawn(0.2) == drawn(0.2 + 1e-9)
+    assert drawn(0.2) != drawn(0.3)

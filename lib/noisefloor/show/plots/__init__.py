@@ -65,7 +65,8 @@ def svg(figure: Figure, title: str = "", description: str = "", themed: bool = T
     text = text[text.index("<svg") :].replace("xlink:href", "href")
     text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
     text = _slim(text)
-    prefix = "f" + hashlib.sha256((title + description + text).encode()).hexdigest()[:6]
+    drawn = re.sub(r'(id="|="#|url\(#)[^")]+', r"\1", text)  # an id is of places before rounding
+    prefix = "f" + hashlib.sha256((title + description + drawn).encode()).hexdigest()[:6]
     used = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # others are only weight
     short = {name: f"{prefix}{i}" for i, name in enumerate(used)}
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{short[m[1]]}"' if m[1] in used else "", text)
