@@ -527,7 +527,7 @@ def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
 EARLY = {
-    "warnings": ["provisional, 1 of 3 machine boots"],
+    "warnings": ["provisional, 1 of 3 planned machine boots"],
     "sittings": 1,
     "asked": 3,
     "ranged": False,
@@ -576,7 +576,7 @@ def test_that_there_is_no_difference_is_a_claim(ends, verdict, word):
 def test_another_version_is_not_comparable_and_says_why():
     r = campaign_of("version-upgrade", "tps", "9.7", (-3.0, -1.0, "slower", {}))
     said = amounts.ascii_only(claims.stands(r, "4 cores", arm="9.7"))
-    why = "other version, pool, cores"
+    why = "other versions and cores, with thread pool"
     assert said == f"A blog (MySQL 8.0.42, 8.4.5): about 16 % faster. Not comparable: {why}."
 
 
@@ -607,9 +607,8 @@ def test_a_claim_about_thread_counts_is_held_against_these():
     assert high.endswith(f"{BREAKS} -2.5 % (-3.0 to -2.1 %) at 128 threads.")
     r = counted(at(4, -7.0, -4.0, "slower"))
     beyond = claims.stands(r, "64 to 2048 threads together", arm="tables only")
-    assert (
-        beyond == "A blog (Percona 8.0): no difference. Not comparable: full load not measured yet."
-    )
+    why = "theirs is at full load, not measured here yet"
+    assert beyond == f"A blog (Percona 8.0): no difference. Not comparable: {why}."
     assert claims.stands(r, "a claim of nobody", arm="tables only") == ""
 
 

@@ -197,7 +197,7 @@ def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
 def test_rows_under_thread_counts_keep_the_joint_effect_apart():
     two = pd.concat([TABLE, TABLE.assign(arm="other")]).drop(columns="workload")
     shown = texts(plots.dots(two[two["metric"] == "tps"], by=("workload", "threads")))
-    assert {"all threads", "4 threads"} <= set(shown)
+    assert {"all thread counts", "4 threads"} <= set(shown)
 
 
 def paired(blocks=5, each=4, move=0.01):

@@ -114,12 +114,11 @@ def _measured(part: Sequence[Row], where: str) -> str:
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
         change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
+    elif pd.notna(first["next_lo_pct"]):
+        ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
+        change = f"a repeat may give {amounts.interval(*ahead)}"
     else:
-        ends = words.interval_text(first)
-        if pd.notna(first["next_lo_pct"]):
-            ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            ends = f"a repeat may give {amounts.interval(*ahead)}"
-        change = amounts.around(words.change(first), ends)
+        change = amounts.around(words.change(first), words.interval_text(first))
     return f"{change}{where}"
 
 

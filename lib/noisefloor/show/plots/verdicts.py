@@ -243,12 +243,12 @@ def load_figure(
     at_foot = top.get_xaxis_transform()
     full = latencies["saturated_pct"] > 100 * MOST_SATURATED
     for rate in latencies.loc[full & latencies["p50_s"].isna(), "rate"].unique():
-        canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=ARMS[1])
+        canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=MUTED)
     if capacity:
         top.axvline(capacity, color=MUTED, lw=1.2, ls=(0, (4, 3)))
         words = f"capacity of one alone: {capacity:,.0f}"
         canvas.note(top, words, (capacity, 1), (-6, -4), at_foot, ha="right", va="top")
-    unit = "latency (filled: p99, open: p50)"
+    unit = "latency (solid: p99, dashed: p50)"
     canvas.above(top, unit, "", names, ink, narrow)
     rows = rows[rows["rate"].isin(latencies.loc[latencies["p99_s"].notna(), "rate"])]
     if len(rows):
@@ -264,6 +264,7 @@ def load_figure(
         canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
+    top.tick_params(labelbottom=True)  # where the first screen ends above the lower panel
     low.set_xlabel(f"offered {noun} a second")
     canvas.apart(figure)
     return figure
@@ -305,7 +306,7 @@ def dots(
 def _called(row: Row, column: str, short: bool = False) -> str:
     """What the cell of a column is called in the name of a row."""
     if column == "threads":
-        return "all threads" if row["joint"] else counted(row[column])
+        return "all thread counts" if row["joint"] else counted(row[column])
     if column == "metric":
         return metric_label(row[column], short)
     return "" if pd.isna(row[column]) else arm_label(str(row[column]))

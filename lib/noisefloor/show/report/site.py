@@ -14,7 +14,6 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data.results import SHORT
-from noisefloor.model import metric
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
@@ -72,23 +71,20 @@ def _x(value: float) -> float:
 
 
 def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """What the index tells of a page: its question, its answer in a line, what is drawn of it, where a
-    cost ends at worst on that scale, and how often and when it was measured; of a short run the published
-    answer, too."""
+    """What the index tells of a page: its question, its answer in a line, what is drawn of it, and how
+    often, on which processor and when it was measured; of a short run the published answer, too."""
     leads = _leads(facts)[:1]
     boots = [words.word(x) for x in leads if x["verdict"] == PROVISIONAL]
-    dear = [lead for lead in leads if metric(lead["metric"]).worse_up and _ends(lead)]
-    ends = [drawn["bar"][1] for lead in dear for drawn, _ in _strips(lead) if drawn["bar"]]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     often = boots or [str(facts.get("measured") or "")] * len(leads)
+    on = [words.generation(x["processor"]) for x in leads if x.get("processor") and not x.get("others")]
     return {
         "href": os.path.relpath(page, out),
         "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),
         "answer": words.sentences([_answer(facts)]),
         "strips": [strip for lead in leads for strip in _strips(lead)],
-        "worst": max(ends, default=None),
-        "measured": [*often, str(facts.get("date") or "")[:10]],
+        "measured": [*often, *on, str(facts.get("date") or "")[:10]],
         "published": words.sentences([_answer(facts_of(theirs))]) if repeats else "",
         "theirs": os.path.relpath(theirs, out),
     }

@@ -1,6 +1,6 @@
 """The first sentence of a page: a comparison over its thread counts and processors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,8 +23,8 @@ def headline_of(
     interval, on every processor, and what would decide it.
 
     r: the results that the row is from; brief: without how many boots it lacks, and the first sentence
-    with the worst and the best case of its page; after: the row of the sentence before, whose arm and
-    load need not be named again. If its thread counts have no joint row, the sentence names each of
+    with the worst and the best case of its page; after: the row of the sentence before, whose arm need
+    not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
@@ -32,21 +32,19 @@ def headline_of(
         places = places[:1]
     here = places[0][1]
     does = "it" if again else row.get("does")
-    before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
-    loads = [[offered(p.rows[0]) or p.at for p in there] for _, there in [("", before), *places]]
-    alike = len(before) == 1 and all(load == loads[0] for load in loads)
-    clauses = [_on(place, there, here[0], does, alike) for place, there in places]
+    clauses = [_on(place, there, here[0], does) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
-    cases = extremes(row, r)[1] if brief and r is not None and after is None else ""
+    told = [part.row for _, there in places for part in there]
+    cases = extremes(row, r, told)[1] if brief and r is not None else ""
     answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
     return words.sentences((answer, *words.doubts(row), left))
 
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 machine boots)`."""
+    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 planned machine boots)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (
@@ -58,36 +56,39 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     return [(names[name], clauses) for name, clauses in places]
 
 
-def extremes(row: Row, r: Results) -> tuple[float, str]:
+def extremes(row: Row, r: Results, told: Sequence[Row] = ()) -> tuple[float, str]:
     """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
-    and the best case as the end of the row's sentence): an end beyond the row's, `at 150 a second up
-    to +3.1 %`, a change wholly beyond it, `best +0.2 % at 64 threads (reads)`."""
+    and the best case as the end of the row's sentence): an end beyond those that it names (`told`, by
+    default the row's on each processor), `at 150 TPS on Zen 1 up to +3.1 %`, a change wholly beyond them,
+    `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
-    placed = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
-    whole = words.union(placed or [row])
+    told = told or [x for _, rows in words.placed(row, r) for x in rows]
+    whole = words.union([x for x in told if has_value(x["lo_pct"])] or [row])
     rows = r.verdicts[r.verdicts["metric"].eq(metric) & r.verdicts["arm"].eq(row["arm"])]
     rows = rows[rows["lo_pct"].notna() & ~is_joint(rows) & ~is_control(rows)]
     cases = rows.sort_values(worse, ascending=sign > 0).to_dict("records")
+    on = rows["processor"].unique() if "processor" in rows else ()
+    names = words.short_names(on) if len(on) > 1 else {}
     most, clauses = whole[worse], list[str]()
     for each in cases[-1:]:
         if sign * (each[worse] - most) > 0:
             end, most = amounts.change(most, metric), each[worse]
             if amounts.change(most, metric) != end:
-                clauses.append(f"{_beside(each, row)} up to {amounts.change(most, metric)}".strip())
+                clauses.append(f"{_beside(each, row, names)} up to {amounts.change(most, metric)}".strip())
     for each in cases[:1]:
         if sign * (whole[better] - each[worse]) > 0:
-            clauses.append(f"best {words.change(each)}{_beside(each, row)}")
+            clauses.append(f"best {words.change(each)}{_beside(each, row, names)}")
     return most, ", ".join(clauses)
 
 
-def _beside(each: Row, row: Row) -> str:
-    """Where another comparison than that of the row is: ` at 150 a second`, ` at 16 threads (writes)`; of
-    a joint row one of its thread counts ` at 1 thread alone`."""
+def _beside(each: Row, row: Row, names: Mapping[str, str]) -> str:
+    """Where another comparison than that of the row is: ` at 150 TPS on Zen 1`, ` at 16 threads (writes)`;
+    names: {processor: as the sentence names it}, where there are several."""
     at = words.counts(each)
     load, usual = (x["workload"].removesuffix(f", {offered(x):,.0f} a second") for x in (each, row))
-    alone = " alone" * (load == usual and joint(row))
-    return f"{at and f' at {at}'}{f' ({load})' if load != usual else alone}"
+    on = names.get(each.get("processor"), "")
+    return f"{at and f' at {at}'}{f' ({load})' * (load != usual)}{on and f' on {on}'}"
 
 
 def advice(row: Row, r: Results) -> str:
@@ -182,12 +183,14 @@ class Part:
         """`at 1, 4 and 16 threads`: their thread counts; `at 100 TPS`."""
         first = self.rows[0]
         each = [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
-        if joint(first):
+        mean = joint(first)
+        if mean:
             each = first.get("over", [])
         if offered(first) or not each:
             return words.at(first)
         *others, last = map(str, each)
-        return f"at {', '.join(others)} and {last} threads" if others else f"at {counted(each[0])}"
+        over = "averaged over" if mean else "at"
+        return f"{over} {', '.join(others)} and {last} threads" if others else words.at(first)
 
     @property
     def inside(self) -> str:
@@ -232,6 +235,7 @@ class Part:
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
+        of = f" of {base}" * self.multiplied
         verb, _, _, noun, _ = terms_of(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
             alone = f"how {arm} differs from {base} in {noun}"
@@ -248,8 +252,8 @@ class Part:
                 if _within(self.row):
                     what = f"{who and f'{who}: '}{_PLAIN[SAME]} so far in {noun}{where}"
                 return f"{what}, {words.either(self.row)}{why}"
-            return f"{who and f'{who}: '}{self.amount()}{where} ({self.inside})"
-        than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
+            return f"{who and f'{who}: '}{self.amount()}{of}{where} ({self.inside})"
+        than = of or ("" if does else f" than {base}")
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 
 
@@ -277,13 +281,12 @@ def terms_of(metric: str) -> _Terms:
     return _Terms(verb, more, less, noun, terms[-1])
 
 
-def _on(place: str, there: Sequence[Part], lead: Part, does: str | None, alike: bool) -> str:
-    """The words for one processor: a whole clause for that of `lead`, for another one the difference;
-    alike: it is about the load of the sentence before."""
+def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
+    """The words for one processor: a whole clause for that of `lead`, for another one the difference."""
     clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]
-        at = part.at if clauses or (leads and not alike) or part.at != lead.at else ""
+        at = part.at if clauses or leads or part.at != lead.at else ""
         on = f"on {place}" if place and not clauses else ""
         where = "".join(f" {text}" for text in (at, on) if text)
         if leads:

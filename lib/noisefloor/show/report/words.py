@@ -16,6 +16,7 @@ from noisefloor.model import METRICS, TWICE
 from noisefloor.show.markup import TOLD, cell, has_value
 from noisefloor.show.rows import (
     Row,
+    arm_label,
     counted,
     differing,
     is_control,
@@ -110,10 +111,10 @@ def cost(metric: str) -> str:
 
 
 def counts(row: Row) -> str:
-    """`100 TPS`, `200 a second`, `16 threads`, `all threads`, or nothing."""
+    """`100 TPS`, `200 a second`, `16 threads`, `all thread counts`, or nothing."""
     if rate := offered(row):
         return f"{rate:,.0f} {TOLD['loads'].get(row['metric'], 'a second')}"
-    return "all threads" if joint(row) else counted(row["threads"])
+    return "all thread counts" if joint(row) else counted(row["threads"])
 
 
 def word(row: Row) -> str:
@@ -143,7 +144,7 @@ def limits(row: Row) -> str:
 
 def change_in_units(row: Row, r: "Results | None") -> str:
     """`CPU: 3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; `Baseline: 135 ms` while it is undecided whether the change matters; "" for several
+    row's change; `MySQL 8.0: 135 ms` while it is undecided whether the change matters; "" for several
     processors or thread counts, and for metrics that are given in percent alone."""
     behind, noun = campaigns_behind(row, r), TOLD["in_units"].get(row["metric"])
     alone = [len(rows) for _, rows in placed(row, r)] == [1] and has_value(row["threads"])
@@ -154,7 +155,7 @@ def change_in_units(row: Row, r: "Results | None") -> str:
         return ""
     unit = METRICS[row["metric"]].shown_unit
     if undecided(row):
-        return f"Baseline: {cell(middle)} {unit}"
+        return f"{arm_label(row['baseline'])}: {cell(middle)} {unit}"
     after = middle * amounts.as_written(row["change_pct"], row["metric"])
     return upper(f"{noun}: {cell(middle)} → {cell(after)} {unit}")
 
@@ -462,9 +463,13 @@ def machine(campaign: Facts, brief: bool = False) -> str:
 
 
 def _machines(campaign: Facts) -> list[str]:
-    """The machines of a page's campaigns in a few words, that of its headline first."""
+    """The machines of a page's campaigns in a few words, that of its headline first; of one processor,
+    which its sentences do not name, with its generation."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
-    return list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
+    names = list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
+    chips = {generation(design.processor_name({"host": h})) for h in hosts}
+    known = chips.intersection(TOLD["generations"].values()) if len(chips) == 1 else ()
+    return [f"{chip} ({'; '.join(names)})" for chip in known] or names
 
 
 def engine(campaign: Facts) -> str:
@@ -491,14 +496,14 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 machine boots: ...`, and
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 planned machine boots: ...`, and
     whether earlier boots scattered by more than its range."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
         alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
         so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
-        waits = so_far + " each" * (len(boots) > len(alike)) if min(boots) < asked else word(row)
+        waits = so_far + " on each" * (len(boots) > len(alike)) if min(boots) < asked else word(row)
         between = _between_boots(row, campaigns_behind(row, r))
         return sentences([f"{waits}{place and f': {place}'}", between])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
@@ -514,4 +519,5 @@ def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
     known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
     if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
         return ""
-    return f"another boot: ±{amounts.size(100 * math.expm1(known))}"
+    moved = cost(row["metric"])
+    return f"another boot may move {moved[0].lower() + moved[1:]} by ±{amounts.size(100 * math.expm1(known))}"
