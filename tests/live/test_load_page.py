@@ -113,8 +113,8 @@ TYPED = [
         "200",
         ["0.600", "438", "20.0"],
         [
-            "0.612; +0.0120 (+0.00600 to +0.0180)",
-            "447; +8.76 (+4.38 to +13.1)",
+            "0.612; +0.012 (+0.0060 to +0.018)",
+            "447; +8.8 (+4.4 to +13)",
             "22.0 (19.0 to 25.0)",
         ],
     ),
@@ -122,8 +122,8 @@ TYPED = [
         "150",
         ["0.450", "329", "20.0"],
         [
-            "0.459; +0.00900 (+0.00450 to +0.0135)",
-            "335; +6.57 (+3.29 to +9.86)",
+            "0.459; +0.0090 (+0.0045 to +0.014)",
+            "335; +6.6 (+3.3 to +9.9)",
             "22.0 (19.0 to 25.0)",
         ],
     ),
@@ -132,8 +132,8 @@ TYPED = [
         "1000",
         ["3.00", "2,190", "not measured"],
         [
-            "3.06; +0.0600 (+0.0300 to +0.0900)",
-            "2,230; +43.8 (+21.9 to +65.7)",
+            "3.06; +0.060 (+0.030 to +0.090)",
+            "2,230; +44 (+22 to +66)",
             "not measured",
         ],
     ),
@@ -161,8 +161,8 @@ def test_connections_without_a_percentile_or_an_interval_have_what_is_known(show
         ["plain", "0.300", "219", "not measured"],
         [
             "encrypted",
-            "0.302; +0.00180 (\u22120.00300 to +0.00600)",
-            "220; +1.31 (\u22122.19 to +4.38)",
+            "0.302; +0.0018 (\u22120.0030 to +0.0060)",
+            "220; +1.3 (\u22122.2 to +4.4)",
             "not measured",
         ],
     ]
@@ -170,7 +170,7 @@ def test_connections_without_a_percentile_or_an_interval_have_what_is_known(show
     assert [row[3] for row in cells(page)] == ["20.0", "22.0 (19.0 to 25.0)"]
     page = show(few, cpu.assign(lo_pct=math.nan, hi_pct=math.nan), p99[:0], "connections")
     page.fill("input", "200")
-    assert cells(page)[1] == ["encrypted", "0.604; +0.00360", "441; +2.63", "not measured"]
+    assert cells(page)[1] == ["encrypted", "0.604; +0.0036", "441; +2.6", "not measured"]
 
 
 def test_what_is_no_load_is_said(page):

@@ -19,9 +19,12 @@
     const share = (rate - low[0]) / (high[0] - low[0]);
     return low[column] + share * (high[column] - low[column]);
   };
-  const digits = { minimumSignificantDigits: 3, maximumSignificantDigits: 3 };
-  const shown = (value, signDisplay = "auto") =>
-    value.toLocaleString("en", { ...digits, signDisplay }).replace("-", "\u2212");
+  // three significant digits, of a difference two and its sign
+  const shown = (value, sign) => {
+    const digits = sign ? 2 : 3;
+    const form = { minimumSignificantDigits: digits, maximumSignificantDigits: digits };
+    return value.toLocaleString("en", { ...form, signDisplay: sign }).replace("-", "\u2212");
+  };
   const row = (cells) => {
     const line = document.createElement("tr");
     cells.forEach((text, n) => {
