@@ -62,7 +62,7 @@ def strip(
 
 @canvas.responsive
 def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """Share of campaigns that name the difference (solid) or say `same` (dashed) against the true
+    """Share of campaigns that find a difference (solid) or say `same` (dashed) against the true
     change: columns truth_pct, named, same (percent) and scatter (a line each)."""
     figure, (ax,) = canvas.sheet(narrow, 318)
     ink = dict(zip(pd.unique(frame["scatter"]), ARMS, strict=False))
@@ -74,8 +74,8 @@ def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     _percents(ax, "y")
     _percents(ax)
     gap = "\n" if narrow else " "
-    ax.set_xlabel(f"true change{gap}(solid: the difference is named; dashed: same)")
-    canvas.above(ax, "simulated comparisons", "", dict(zip(ink, ink, strict=True)), ink, narrow)
+    ax.set_xlabel(f'real difference{gap}(solid: finds a difference; dashed: says "same")')
+    canvas.above(ax, "simulated measurements", "", dict(zip(ink, ink, strict=True)), ink, narrow)
     return figure
 
 

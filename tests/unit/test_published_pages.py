@@ -67,7 +67,7 @@ def test_every_verdict_has_a_colour_in_drawings():
 def test_every_page_has_a_key_of_five_facts():
     """By which answers of readers are marked."""
     key = tomllib.loads((DATA / "first_screens.toml").read_text())
-    assert set(key) == {"index", *(page.stem for page in PAGES)}
+    assert set(key) == {"index", "readme", *(page.stem for page in PAGES)}
     assert {tuple(facts) for facts in key.values()} == {("answer", "unit", "scope", "sure", "do")}
 
 

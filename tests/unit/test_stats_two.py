@@ -73,7 +73,8 @@ def test_three_percent_has_not_and_says_why():
     assert out.change_pct == pytest.approx(100 * (229.41 / 221.19 - 1))
     assert 0.14 < out.chance < 0.25
     assert "noisefloor ab VARIABLE=OFF,ON --profile standard (20 minutes)" in text
-    assert f"{out.runs_needed} restarted runs of each: noisefloor compare --restarts" in text
+    restarted = "runs of each, the server restarted before every run: noisefloor compare --restarts"
+    assert f"{out.runs_needed} {restarted}" in text
     short, _ = judged(221.19, 229.41, seconds=10)
     assert short.hi_pct > 3 * out.hi_pct
 
@@ -234,7 +235,7 @@ def test_runs_that_may_share_a_start_have_two_answers():
         "FASTER, +3.1 % (+2.3 to +3.8 %), if the server was restarted between them (--restarts), or"
         in text
     )
-    assert "restarted runs of each: noisefloor compare --restarts" in text
+    assert "the server restarted before every run: noisefloor compare --restarts" in text
 
 
 def test_the_scatter_of_starts_that_is_named_is_the_one_that_decides():

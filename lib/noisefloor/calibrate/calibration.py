@@ -1,7 +1,6 @@
 """The synthetic figures and the campaigns together: tables, goals, and sentences."""
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +16,11 @@ from noisefloor.stats import scatter
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 INSTRUMENTS = {
-    "sysbench": "sysbench", "connect": "connections", "backup": "backups", "replica": "replicas",
-    "restart": "restarts", "thread pool": "thread pools",
-    "at a rate": "at a rate",
+    "connect": "connections", "backup": "backups", "replica": "replicas", "restart": "restarts",
+    "thread pool": "thread pools",
 }  # fmt: skip
-NO_TRUST = "Do not trust one machine boot for {}."
+SCATTERS = {"quiet": "quiet machine", "noisy": "noisy machine", "starts differ": "restarts differ"}
+MOVING = "Results for {} change with each reboot: trust several, not one."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 
@@ -67,7 +66,7 @@ class Calibration:
         n = cells["n"] / 100
         return cells.assign(
             noise_label=cells["noise"] + ", " + cells["dependence"].map("r {:g}".format),
-            scatter=cells["name"],
+            scatter=cells["name"].replace(SCATTERS),
             covered_pct=cells["covered"] / n,
             different_pct=(cells["larger_0"] + cells["smaller_0"]) / n,
             same_pct=(cells["same_2"] + cells["smaller_2"]) / n,
@@ -76,44 +75,44 @@ class Calibration:
     @cached_property
     def power(self) -> pd.DataFrame:
         """What campaigns say of true changes, the median cell of each scatter: columns scatter,
-        truth_pct, named (the difference) and same, in percent."""
+        truth_pct, named (the difference, of equal servers any) and same, in percent."""
         rows = []
         for name, part in self.cells.groupby("scatter", sort=False):
             for t in truth.CELLS["truths_pct"]:
-                shares = (100 * (part[f"{w}_{t}"] / part["n"]).median() for w in ("larger", "same"))
+                named = part[f"larger_{t}"] + (0 if t else part["smaller_0"])
+                shares = (100 * (c / part["n"]).median() for c in (named, part[f"same_{t}"]))
                 rows.append((name, t, *shares))
         return pd.DataFrame(rows, columns=["scatter", "truth_pct", "named", "same"])
 
     @property
     def sentences(self) -> tuple[str, str, str, str]:
-        """How often it reports a difference where there is none, what it misses, whether a repeat falls
-        into the promised range, and where it must not be trusted."""
-        false, missed = self.cells["different_pct"], self._missed.max()
-        worst = self.power.set_index("scatter").query("truth_pct == 2")["named"].idxmin()
+        """How often it names a difference where there is none, which it finds, whether a repeat falls
+        into its range, and where it must not be trusted. The first two are the lines of `power`."""
+        low, high = (ends.map("{:.0f}".format) for ends in (self._named.min(), self._named.max()))
         return (
-            f"Noisefloor reports a difference between equal servers in {false.median():.0f} of 100 "
-            f"campaigns, at worst {math.ceil(false.max())}.",
-            f"At worst ({worst}) it misses a real 2 % difference in {missed[2]:.0f} of 100 "
-            f"campaigns, a 4 % one in {missed[4]:.0f}.",
+            f"Noisefloor raises {low[0]} to {high[0]} false alarms in 100 measurements of identical "
+            "servers.",
+            f"Of 100 real 2 % differences it typically finds {low[2]} to {high[2]}, of 4 % "
+            f"differences {low[4]} to {high[4]}.",
             *self._repeated(),
         )
 
     @property
-    def _missed(self) -> Any:
-        """Share of campaigns that miss a true change, in percent, by change, over the scatters."""
-        return (100 - self.power.set_index("truth_pct")["named"]).groupby(level=0)
+    def _named(self) -> Any:
+        """Share of campaigns that name a difference, in percent, by true change, over the scatters."""
+        return self.power.groupby("truth_pct")["named"]
 
     def _repeated(self) -> tuple[str, str]:
         try:
             repeats = self.repeats
         except live.TooShort:
             unknown = "Whether a repeat falls into its range is not known."
-            return unknown, NO_TRUST.format("anything")
+            return unknown, "Do not trust the results of one boot."
         inside, n = int(repeats["inside"].sum()), len(repeats)
-        share = f"{100 * inside / n:.0f} %; goal 90 %"
-        words = f"{inside} of {n} repeats fell into the promised range ({share})."
+        words = f"Real results, measured again: {inside} of {n} fell into the range given before"
         bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
-        return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
+        trust = MOVING.format(" and ".join(bad)) if bad else TRUSTED
+        return f"{words} ({100 * inside / n:.0f} %; goal 90 %).", trust
 
     def _badly_predicted(self) -> list[Any]:
         """The instruments whose repeats fall into their range less often than the goal says."""

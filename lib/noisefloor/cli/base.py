@@ -210,4 +210,4 @@ def _one_sentence() -> Iterator[None]:
 @click.version_option(package_name="noisefloor")
 def main() -> None:
     """Measure what a change to a MySQL-family server really costs, with the evidence, and say
-    'cannot tell' when the difference is noise."""
+    'cannot tell' when the difference may be noise."""

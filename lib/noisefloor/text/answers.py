@@ -179,8 +179,8 @@ def what_settles(runs: float, minutes: float, server: bool) -> str:
         ab = f"noisefloor ab VARIABLE=OFF,ON --profile standard{budget}"
         ways.append(f"{ab} ({minutes:.0f} minutes)")
     if not math.isnan(runs):
-        how = ("restarted runs", "compare --restarts") if server else ("runs", "compare")
-        ways.append(f"{runs:,.0f} {how[0]} of each: noisefloor {how[1]}")
+        how = (", the server restarted before every run", " --restarts") if server else ("", "")
+        ways.append(f"{runs:,.0f} runs of each{how[0]}: noisefloor compare{how[1]}")
     return f"To settle it: {', or '.join(ways)}" if ways else ""
 
 
