@@ -2,7 +2,9 @@
 versions in their order."""
 
 import math
+import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,45 +50,77 @@ def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
     return in_order(last.sort_index()).head(most)
 
 
+def named(archive: Archive, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of a verdict table with the names that about.toml has for arms and workloads: `AMD (m5a)` for
+    `m5a`, `oltp_read_only, 2 vCPU` for `OLTP_READ_only, 2 vCPU`."""
+    names = archive.about.get("names", {})
+
+    def shown(text: str) -> str:
+        return ", ".join(names.get(part, part) for part in text.split(", "))
+
+    return rows.assign(**{c: rows[c].map(shown) for c in ("workload", "arm", "baseline")})
+
+
 def arms_in_words(archive: Archive) -> list[str]:
     """A sentence for each arm: how large its changes are where they have a direction, and in how many
-    of its comparisons, each at one thread count, with which verdict."""
-    rows, leads = main(archive), []
-    for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
-        metric = mine["metric"].iloc[0]
-        times = amounts.in_times(*mine["change_pct"], metric=metric)
+    of its comparisons, each at one thread count, all arms in one unit; the first says what a comparison
+    is."""
+    rows, leads = named(archive, main(archive)), list[str]()
+    rows, of = rows[~rows["joint"]], leading_metric(archive)
+    times = amounts.in_times(*rows["change_pct"], metric=of)
+    for (arm, base), mine in rows.groupby(["arm", "baseline"], sort=False):
         groups = sorted(mine.groupby("verdict"), key=lambda x: (not differs(str(x[0])), -len(x[1])))
-        first, *others = (f"{_sized(str(word), of, times)} in {len(of)}" for word, of in groups)
-        many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
-        name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
-        leads.append(f"{name}: {', '.join([f'{first} {many}', *others])}.")
+        (word, changed), *others = groups
+        first = f"{_sized(str(word), changed, times)} in {len(changed)}"
+        if not leads:
+            many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
+            first = f"{first} of {many}{_places(archive, mine, changed)}"
+        more = (f"{_sized(str(word), part, times)} in {len(part)}" for word, part in others)
+        name = f"{arm} against {base}, {METRICS[of].in_line}"
+        leads.append(f"{name}: {', '.join([first, *more])}.")
     return leads
 
 
 def _sized(word: str, rows: pd.DataFrame, times: bool) -> str:
-    """`9.1 to 35.5 % slower`, `1.4 to 2.9 times slower`; a verdict without a direction alone."""
+    """`-9.1 to -35.5 %`, `1.4 to 2.9 times slower`; a verdict without a direction alone."""
     if times or not differs(word):
         return _spread(rows, times) if differs(word) else word
-    changes = rows["change_pct"].astype(float)
-    return f"{amounts.sizes(min(changes), max(changes), rows['metric'].iloc[0])} {word}"
+    changes = sorted(rows["change_pct"].astype(float), key=abs)
+    return amounts.spread(changes[0], changes[-1], rows["metric"].iloc[0], times=False)
+
+
+def _places(archive: Archive, rows: pd.DataFrame, changed: pd.DataFrame) -> str:
+    """What an arm was compared at, in parentheses: ` (7 machine sizes × 8 thread counts)`; where only one
+    or two of more workloads `changed`, these: ` (buffer pool 32G: 8 thread counts, 12G: 2)`."""
+    sizes, counts = rows["workload"].nunique(), rows["threads"].nunique()
+    ends = Counter(name.split(", ")[-1] for name in changed["workload"]).most_common()
+    if len(ends) <= 2 < sizes and differs(changed["verdict"].iloc[0]):
+        shared = os.path.commonprefix([end for end, _ in ends]).rpartition(" ")[0]
+        (name, n), *more = ends
+        first = f"{name}: {n} thread count{'s' * (n > 1)}"
+        others = (f"{end.removeprefix(shared).strip()}: {k}" for end, k in more)
+        return f" ({', '.join([first, *others])})"
+    what = archive.about.get("sizes")
+    whole = what and sizes * counts == len(rows)
+    return f" ({sizes} {what} × {counts} thread counts)" if whole else ""
 
 
 def contrary(archive: Archive) -> str:
-    """Where throughput is better and the 95th percentile of latency worse, in a sentence; "" where
-    that is nowhere."""
+    """At how many of the comparisons with better throughput the 95th percentile of latency is worse, and
+    how much at most, in a sentence; "" where that is nowhere."""
     tps, p95 = (archive.of(metric=metric, control=False) for metric in ("tps", "p95"))
     key = ["workload", "arm", "threads"]
+    tps, p95 = (rows[~rows["joint"].astype(bool)] for rows in (tps, p95))
     better = tps[tps["verdict"].map(kind).eq("better")]
-    worse = p95[p95["worse"].astype(bool) & ~p95["joint"].astype(bool)]
+    worse = p95[p95["worse"].astype(bool)]
     worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
-    places = [
-        f"{_spread(worse.loc[[index]])} at {counted(row['threads'])} ({row['workload']})"
-        for index, row in worse.iterrows()
-    ]
-    others = len(places) - 1
-    more = f" and at {others} other place{'s' * (others > 1)}" if others > 0 else ""
-    where = f"But {METRICS['p95'].in_line} gets worse in places"
-    return f"{where}: {places[0]}{more}." if places else ""
+    if worse.empty:
+        return ""
+    row = worse.loc[worse["change_pct"].astype(float).idxmax()]
+    of = f"But {METRICS['p95'].in_line} is worse in {len(worse)} of the {len(better)}"
+    most = "at most " * (len(worse) > 1)
+    where = f"{counted(row['threads'])}, {row['workload'].split(', ')[-1]}"
+    return f"{of}: {most}{_with_ends(row)}, {where}."
 
 
 def left_out(archive: Archive) -> pd.DataFrame:
@@ -130,12 +164,17 @@ def claims(archive: Archive) -> pd.DataFrame:
     return pd.DataFrame(judged, columns=columns)
 
 
-def agreed(judged: pd.DataFrame) -> str:
-    """How many claims have which word: `The authors' conclusions: 7 agree with ours, 1 disagrees.`;
-    "" without any."""
-    counts = agree.in_numbers(judged["their claim"])
-    counts = re.sub("(?<!dis)agrees?", r"\g<0> with ours", counts)
-    return f"The authors' conclusions: {counts}." if counts else ""
+def agreed(archive: Archive, judged: pd.DataFrame) -> str:
+    """How many claims have which word, and which disagree: `Percona's conclusions: 7 agree, 1 disagrees
+    (Graviton 5 to 14 % ahead).`; "" without any."""
+    words, told = judged["their claim"], archive.about.get("claims", ())
+    pairs = zip(told, words, strict=False)  # of no words all are none
+    wrong = [claim.get("short", claim["said"]) for claim, word in pairs if word == agree.DISAGREES]
+    counts = agree.in_numbers(words)
+    counts = re.sub("disagrees?", lambda word: f"{word[0]} ({'; '.join(wrong)})", counts)
+    whose = archive.about.get("whose", "The authors'")
+    every = "all " * (len(set(words)) == 1 < len(words))
+    return f"{whose} conclusions: {every}{counts}." if counts else ""
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:

@@ -614,12 +614,13 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert found.study.title == "Two servers"
     assert found.study.question == "Two servers"
     (said,) = analysis.arms_in_words(found)
-    assert said.startswith("percona-server against mysql: ")
-    assert said.endswith("\u202f% faster in 2 of 2 comparisons (TPS).")
+    assert said.startswith("percona-server against mysql, TPS: +")
+    assert said.endswith("\u202f% in 2 of 2 comparisons.")
     judged = analysis.claims(found)
-    words = "The authors' conclusions: 3 agree with ours, 1 disagrees, 1 not comparable."
-    assert analysis.agreed(judged) == words
-    assert analysis.agreed(judged[:0]) == ""
+    words = "The authors' conclusions: 3 agree, 1 disagrees (a tenth), 1 not comparable."
+    assert analysis.agreed(found, judged) == words
+    assert analysis.agreed(found, judged[:2]) == "The authors' conclusions: all 2 agree."
+    assert analysis.agreed(found, judged[:0]) == ""
     told = _told(judged)
     assert told["both"].startswith("faster | agrees | at all 2: +")
     assert told["one"].startswith("faster | agrees | +")
@@ -660,7 +661,8 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
     judged = analysis.claims(r)
-    assert analysis.agreed(judged) == "The authors' conclusions: 7 agree with ours, 1 disagrees."
+    words = "Percona's conclusions: 7 agree, 1 disagrees (Graviton 5 to 14 % ahead)."
+    assert analysis.agreed(r, judged) == words
     told = _told(judged)
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
     assert most.startswith("-35.0 to 0.0 % | agrees | at all 13: -35.5 to +12.6 %; farthest from ")
@@ -672,11 +674,14 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     )
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    said, graviton = analysis.arms_in_words(r)
-    assert "cannot tell in 36." in graviton
+    said, graviton = map(amounts.ascii_only, analysis.arms_in_words(r))
     assert said == (
-        "AMD (m5a) against Intel (m5): 1.4 to 2.9 times slower in 55 of 56 comparisons (TPS), "
-        "cannot tell in 1."
+        "AMD (m5a) against Intel (m5), TPS: -26.5 to -65.3 % in 55 of 56 comparisons "
+        "(7 machine sizes × 8 thread counts), cannot tell in 1."
+    )
+    assert graviton == (
+        "Graviton2 (m6g) against Intel (m5), TPS: -9.1 to -35.5 % in 16, +6.9 to +14.9 % in 4, "
+        "cannot tell in 36."
     )
     assert analysis.contrary(r) == ""
     # one rented machine of the baseline was 21 % faster than the two others, at one thread count
@@ -686,17 +691,35 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     assert {arm for *_, arm in apart.index} == {"m5", "m6g"}
 
 
+def test_a_page_of_an_archive_has_the_names_of_its_description():
+    """In its sentences and figures; its rows keep those of the labels."""
+    folder = paths.published() / "archives" / "2021-arm"
+    r = archives.load(folder, "m5", label="host", restarts=True)
+    rows = analysis.main(r)
+    shown = analysis.named(r, rows)
+    assert set(shown["arm"]) == {"AMD (m5a)", "Graviton2 (m6g)"}
+    assert set(shown["baseline"]) == {"Intel (m5)"}
+    assert "oltp_read_only, 8 vCPU" in set(shown["workload"])
+    assert set(rows["arm"]) == {"m5a", "m6g"}
+
+
 def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monkeypatch):
     """Among them where latency is worse although throughput is better."""
     monkeypatch.setenv(report.OUT, str(tmp_path))
     r = archives.load(paths.published() / "archives" / "2026-pgo", "mysql-non-pgo", label="server")
     joint, judged = analysis.summary(analysis.main(r)), analysis.claims(r)
     worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
-    at = "at 64 threads (RW, buffer pool 32G)"
-    assert worst == f"But p95 latency gets worse in places: +33.4\u202f% {at}."
-    shown = report.archived(r, joint, leads, analysis.agreed(judged), worst).markup
-    assert shown.index(worst) > shown.index("conclusions: 6 agree with ours")  # beside what to do
-    for words in (leads[0], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
+    assert amounts.ascii_only(worst) == (
+        "But p95 latency is worse in 1 of the 10: +33.4 % (+8.3 to +64.3 %), 64 threads, "
+        "buffer pool 32G."
+    )
+    assert [*map(amounts.ascii_only, leads)] == [
+        "With PGO against without PGO, TPS: +7.3 to +14.3 % in 10 of 24 comparisons "
+        "(buffer pool 32G: 8 thread counts, 12G: 2), cannot tell in 14."
+    ]
+    shown = report.archived(r, joint, leads, analysis.agreed(r, judged), worst).markup
+    assert shown.index(worst) > shown.index("conclusions: all 6 agree")  # beside what to do
+    for words in (leads[0], worst, "What to do:", "Measured by Percona, three 15-minute runs: 2026"):
         assert words in shown
     assert "nf-sign" not in shown  # the sentences have the words
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")

@@ -173,8 +173,16 @@ def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
     figure = plots.threads_figure(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
-    named = "TPS: change, with its interval (↑ faster, ↓ slower)"  # where no title says it
+    named = "TPS: change, 95 % interval (↑ faster, ↓ slower)"  # where no title says it
     assert texts(figure).count(named) == (0 if isinstance(metric, list) else 2)
+
+
+def test_a_crowded_figure_explains_the_signs_that_are_drawn():
+    at = [(2**k, arm) for k in range(6) for arm in ("encrypted", "TLS")]
+    rows = [("tps", threads, arm, -4.0, 1.0, "slower") for threads, arm in at]
+    rows[0] = ("tps", 1, "encrypted", -1.0, 2.0, "cannot tell")
+    label = plots.threads_figure(verdicts(rows), by="workload").axes[0].get_xlabel()
+    assert label.replace("\u00a0", " ").split("\n")[1:] == ["✗ worse, ? cannot tell"]
 
 
 def test_a_metric_that_is_not_there_is_refused():
@@ -359,7 +367,7 @@ SAID = {
         *("slower\n−4.0 %", "same\n−0.1 %", "within ±2 %\ncounts as same"),
         *("cannot tell\n−1.0 %", "slower\n−1.7 %"),  # at 4 threads, the joint effect
         *("encrypted against plain", "the same twice"),
-        "change, with its interval (↑ faster, ↓ slower)",
+        "change, 95 % interval (↑ faster, ↓ slower)",
     },
     "timeline": {
         *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not counted"),
@@ -408,7 +416,7 @@ def test_show_embeds_the_data_and_a_narrow_drawing():
     ).markup
     assert markup.count("<svg") == 2
     assert 'class="nf-narrow" style="display:none"' in markup
-    assert "95\u202f% intervals" in markup
+    assert "95 % intervals" in markup
     data = re.search(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', markup)[1]
     back = pd.read_csv(io.BytesIO(base64.b64decode(data)))
     assert list(back["change_pct"]) == list(TABLE["change_pct"])

@@ -111,8 +111,8 @@ class Archive(results.Results):
     @cached_property
     def about(self) -> dict[str, Any]:
         """What about.toml beside the tables says of them: title (a question), how they were measured
-        and what to do in words, source, licence, date, host, engine, names of the arms in a sentence,
-        and the claims of their authors; {} without it."""
+        and what to do in words, source, licence, date, host, engine, names of arms and workloads, and
+        the claims of their authors; {} without it."""
         file = self.folder / "about.toml"
         return tomllib.loads(file.read_text()) if file.is_file() else {}
 

@@ -103,7 +103,7 @@ def _bars(rows: pd.DataFrame) -> str:
     if rows["lo_pct"].isna().all():
         return ", too few runs for an interval"
     ranges = any(canvas.is_range(row) for row in rows.itertuples())
-    return ", with its interval; thin: range of the boots" if ranges else ", with its interval"
+    return f", 95{amounts.PERCENT} interval{'; thin: range of the boots' * ranges}"
 
 
 def _same(margin: float, between: str = " ") -> str:
@@ -193,8 +193,9 @@ def _against_threads(
         ax.axvline(end - 0.5 * step, color=canvas.RULE, lw=0.8)
     ax.set_xticks(ticks, names)
     if crowded:
-        signs = (f"{mark} {kind}".replace(" ", "\u00a0") for kind, mark in GLYPHS.items())
-        label.append(", ".join(signs))
+        there = set(lines["verdict"].map(kind))
+        signs = (f"{mark} {name}" for name, mark in GLYPHS.items() if name in there)
+        label.append(", ".join(sign.replace(" ", "\u00a0") for sign in signs))
     ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in label))
 
 
@@ -510,7 +511,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    legend = ["a dot inside its grey bar may be chance: runs of an unchanged server differ as much"]
+    legend = ["a dot in or without a grey bar may be chance; hollow: cannot tell; shaded: same"]
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()

@@ -77,9 +77,9 @@ def archived(
     lines = [*filter(None, (agreed, contrary))]
     if len(rows) == 1:
         return begin(r, answer=" ".join(lines))
-    plots.theme([r.study.baseline, *r.study.arms])
-    headline = " ".join(filter(None, [*leads, contrary]))
-    advice = r.about.get("advice", "")
+    names = r.about.get("names", {})
+    plots.theme([names.get(arm.name, arm.name) for arm in (r.study.baseline, *r.study.arms)])
+    headline, advice = " ".join(filter(None, [*leads, contrary])), r.about.get("advice", "")
     save(
         r.verdicts,
         r.study.name,
