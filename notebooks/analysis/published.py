@@ -17,10 +17,11 @@ from noisefloor.show.report.pieces import html_table
 from noisefloor.show.rows import threads_label
 from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
-from noisefloor.text import amounts, answers, upper
+from noisefloor.text import amounts, answers
 
-WORDS = ("worse", "better")  # what a page tells first
-ADVICE = "repeat both on restarted servers before acting"
+# what a page tells first: kind of a verdict -> what its largest changes are called, how many of them
+WORDS = {"worse": ("Worst", 2), "better": ("Best", 1)}
+ADVICE = "repeat with and without on restarted servers"
 
 
 def headline(verdicts: pd.DataFrame) -> str:
@@ -30,23 +31,38 @@ def headline(verdicts: pd.DataFrame) -> str:
 
 def _counted(verdicts: pd.DataFrame) -> list[str]:
     """How many comparisons have which verdict, a sentence each for what is worse and better, with the
-    largest change of every metric. Raises paths.NotFound."""
+    largest changes. Raises paths.NotFound."""
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
     kinds = verdicts["verdict"].map(kind)
     counts, sources = Counter(kinds), verdicts["study"].nunique()
     each = ", ".join(f"{counts[k]} {k}" for k in (*WORDS, SAME, CANNOT_TELL) if counts[k])
+    each = each.replace("worse", "worse than without the change")
     return [
         f"{len(verdicts)} comparisons from {sources} sources: {each}.",
-        *(f"{upper(k)}: up to {_largest(verdicts[kinds.eq(k)])}." for k in WORDS if counts[k]),
+        *(
+            f"{name}: {_largest(verdicts[kinds.eq(k)], most)}."
+            for k, (name, most) in WORDS.items()
+            if counts[k]
+        ),
     ]
 
 
-def _largest(rows: pd.DataFrame) -> str:
-    """The largest change of each metric: `-8.5 % TPS, 4.7 times fewer connections a second`."""
+def _largest(rows: pd.DataFrame, most: int) -> str:
+    """The largest changes, one a source, and of what: `+59.3 % time (backup with sm4)`."""
     sizes = rows["change_pct"].astype(float).map(amounts.factor)
-    far: Any = sizes.groupby(rows["metric"], sort=False).idxmax()
-    return ", ".join(map(_amount, rows.loc[far].to_dict("records")))
+    far = rows.loc[sizes.sort_values(ascending=False).index].drop_duplicates("study")
+    return ", ".join(f"{_amount(r)} ({_changed(r)})" for r in far.head(most).to_dict("records"))
+
+
+def _changed(row: Any) -> str:
+    """What was changed: `backup with sm4`, `native TLS against ssh tunnel`; the title of what has no
+    other baseline than to leave it out."""
+    noun = f", {statement.terms_of(row['metric']).noun}"
+    if row["label"].endswith(noun):
+        return str(row["label"].removesuffix(noun))
+    without = row["baseline"].startswith("no ")
+    return str(row["title"]) if without else f"{row['arm']} against {row['baseline']}"
 
 
 def _amount(row: Any) -> str:
@@ -109,7 +125,7 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
     ]
     on, off = theirs["encryption on"], theirs["encryption off"]
     return [
-        f"Encrypted binary log, {on:.2f} against {off:.2f} TPS: {tps['verdict']}, {words.effect(tps)}. "
+        f"Binary log, unencrypted {off:.2f} TPS, encrypted {on:.2f}: {tps['verdict']}, {words.change(tps)}. "
         f"{answers.by_chance(from_frame(tps))}",
         "Binary log encryption: QPS and mean latency are the same measurement as TPS, and the 15.5 % "
         "in maximum latency is no evidence.",

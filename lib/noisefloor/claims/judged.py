@@ -235,15 +235,13 @@ class _Published:
                 "{groups} groups of repeats of {sources} sources, median CV {median_cv_pct:.1f} %"
             )
             whose = whose.format(**known.fit)
-        named = more | {"stated": stated(mine, c.get("threads")), "start": start, "whose": whose}
+        same = row.percent(cell.estimate.value)
+        named = more | {"stated": stated(mine, c.get("threads")), "same": same, "start": start}
+        named["whose"] = whose
         named["shared"] = f"{start}, which all rows of a table share"
         texts = ("label", "said", "scatter_from", "why")
         words = {k: c.get(k, "{whose}").format(**c | named) for k in texts}
-        percent = {
-            "stated": named["stated"],
-            "ratio": 100 * (1 / named["stated"] - 1),
-            "same": row.percent(cell.estimate.value),
-        }
+        percent = named | {"ratio": 100 * (1 / named["stated"] - 1)}
         claimed = c.get("claimed", math.nan)
         drawn = c.get("drawn", True) and c["arm"] not in c.get("undrawn", ())
         low, high = c.get("between", (None, None))
