@@ -511,7 +511,8 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    legend = ["a dot in or without a grey bar may be chance; hollow: cannot tell; shaded: same"]
+    words = "a dot in or without a grey bar may be chance; hollow: cannot tell; shaded: same"
+    legend = [words] if narrow else [words, "published change"]  # beside the axis above
     figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()
@@ -533,4 +534,5 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     names |= {t: str(amounts.tick(t, times=True)) for t in ticks if amounts.large(t)}
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
+    ax.tick_params(labeltop=not narrow)  # where the first screen ends above the foot
     return figure
