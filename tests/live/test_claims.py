@@ -467,7 +467,8 @@ def test_each_source_can_be_shown_and_drawn():
     figure = plots.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
     assert any(w.startswith("a dot in or without a grey bar may be chance; hollow: ") for w in words)
-    assert figure.axes[0].xaxis.get_tick_params()["labeltop"]  # the first screen ends above the foot
+    ticks = figure.axes[0].xaxis.get_major_ticks()
+    assert all(t.label2.get_visible() for t in ticks)  # above: the first screen ends before the foot
     drawn = VERDICTS[VERDICTS["key"] & VERDICTS["change_pct"].notna()]
     assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
     assert set(drawn["label"]) <= set(words)

@@ -237,8 +237,7 @@ class _Published:
             whose = whose.format(**known.fit)
         same = row.percent(cell.estimate.value)
         named = more | {"stated": stated(mine, c.get("threads")), "same": same, "start": start}
-        named["whose"] = whose
-        named["shared"] = f"{start}, which all rows of a table share"
+        named |= {"whose": whose, "shared": f"{start}, which all rows of a table share"}
         texts = ("label", "said", "scatter_from", "why")
         words = {k: c.get(k, "{whose}").format(**c | named) for k in texts}
         percent = named | {"ratio": 100 * (1 / named["stated"] - 1)}
