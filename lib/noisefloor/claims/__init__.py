@@ -79,7 +79,7 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
-    printed = any(f"{abs(claimed):.{n}g}" in source["said"] for n in (2, 3)) and not limit
+    printed = f"{abs(claimed):.3g}" in source["said"] and not limit
     unit = "" if printed else f"; that is {_in_unit(claimed, limit, source['metric'])}"
     return " ".join([f"{says} ({label}{unit}).", *sentences])
 

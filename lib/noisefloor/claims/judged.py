@@ -235,12 +235,15 @@ class _Published:
                 "{groups} groups of repeats of {sources} sources, median CV {median_cv_pct:.1f} %"
             )
             whose = whose.format(**known.fit)
-        same = row.percent(cell.estimate.value)
-        named = more | {"stated": stated(mine, c.get("threads")), "same": same, "start": start}
-        named |= {"whose": whose, "shared": f"{start}, which all rows of a table share"}
+        named = more | {"stated": stated(mine, c.get("threads")), "start": start, "whose": whose}
+        named["shared"] = f"{start}, which all rows of a table share"
         texts = ("label", "said", "scatter_from", "why")
         words = {k: c.get(k, "{whose}").format(**c | named) for k in texts}
-        percent = named | {"ratio": 100 * (1 / named["stated"] - 1)}
+        percent = {
+            "stated": named["stated"],
+            "ratio": 100 * (1 / named["stated"] - 1),
+            "same": row.percent(cell.estimate.value),
+        }
         claimed = c.get("claimed", math.nan)
         drawn = c.get("drawn", True) and c["arm"] not in c.get("undrawn", ())
         low, high = c.get("between", (None, None))
