@@ -272,7 +272,7 @@ def judge_campaign(
         one_start=study.floor_from,
         beside=_beside(study),
     )
-    return _at_the_knee(rows, saturated)
+    return _at_the_knee(rows, saturated, int(plan.get("pairs", 1)))
 
 
 def _beside(study: Study) -> dict[str, int]:
@@ -285,15 +285,16 @@ def _beside(study: Study) -> dict[str, int]:
     return {name: sum(each.values()) - n for name, n in each.items()}
 
 
-def _is_explained(warning: str, windows: int) -> bool:
-    """Whether blocks are missing because their windows were saturated, all of which were measured."""
+def _is_explained(warning: str, blocks: float) -> bool:
+    """Whether blocks are missing because their windows were saturated: of all `blocks` were measured."""
     if not isinstance(warning, Reason) or warning.why is not Why.ENDED_EARLY:
         return False
-    return windows >= int(warning.given["declared"])
+    return blocks >= int(warning.given["declared"])
 
 
-def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:
-    """The rows, with neither interval nor word where too many windows were saturated."""
+def _at_the_knee(rows: pd.DataFrame, saturated: Saturated, pairs: int) -> pd.DataFrame:
+    """The rows, with neither interval nor word where too many windows were saturated; pairs: windows of
+    a block."""
     nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
     nothing |= dict.fromkeys(("lo_pct", "hi_pct", "runs_needed", "minutes_needed"), math.nan)
     judged: list[dict[Any, Any]] = rows.to_dict("records")
@@ -302,7 +303,7 @@ def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:
         knee = full > MOST_SATURATED * windows
         if full:
             why = Why.SATURATED if knee else Why.SOME_SATURATED
-            others = [w for w in row["warnings"] if not _is_explained(w, windows)]
+            others = [w for w in row["warnings"] if not _is_explained(w, windows / pairs)]
             row["warnings"] = [Reason(why, full=full, windows=windows), *others]
         row |= nothing if knee else {}
     return pd.DataFrame(judged, columns=rows.columns).astype({"threads": "Int64"})

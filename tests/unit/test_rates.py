@@ -123,12 +123,14 @@ def test_a_saturated_window_counts_for_neither_arm():
     assert rates.saturated(table, "OFF") == {"load": {"ON": [1, 2]}}
 
 
-def judged(study, full=0, windows=20, seed=8, metric="cpu_per_transaction", swing=0.0):
+def judged(
+    study, full=0, windows=20, seed=8, metric="cpu_per_transaction", swing=0.0, plan=None, kept=20
+):
     """The verdict row of a metric of a study at one rate: 10 % more, so many of its windows
-    saturated; swing: by which its blocks differ."""
+    saturated, and kept; swing: by which its blocks differ; plan: what was declared."""
     (work,), arms = study.workloads[:1], study.compared
     rng, rows = np.random.default_rng(seed), []
-    for pair, (i, arm) in product(range(windows), enumerate(arms)):
+    for pair, (i, arm) in product(range(min(windows, kept)), enumerate(arms)):
         key = {"study": study.name, "campaign": "c", "workload": work.name, "threads": 64}
         key |= {"block": pair // 2, "pair": pair, "pair_id": f"p{pair}", "position": i}
         key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
@@ -137,7 +139,7 @@ def judged(study, full=0, windows=20, seed=8, metric="cpu_per_transaction", swin
         rows.append(key | {"metric": metric, "value": value})
     saturated = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
     return schedule.judge_campaign(
-        study, tidy.frame(rows), None, saturated=saturated, pair_seconds=8
+        study, tidy.frame(rows), plan, saturated=saturated, pair_seconds=8
     )
 
 
@@ -169,6 +171,13 @@ def test_over_a_tenth_of_saturated_windows_there_is_neither_interval_nor_word(ab
         assert math.isnan(row["lo_pct"])
         assert row["warnings"][0] == "saturated in 3 of 20 windows: no word at this rate"
         assert (row["known"], math.isnan(row["minutes_needed"])) == ("", True)
+
+
+@pytest.mark.parametrize(("blocks", "early"), [(10, False), (20, True)])
+def test_a_campaign_that_was_cut_short_says_so_beside_its_saturated_windows(ab, blocks, early):
+    """Its 20 windows are ten blocks of two; the two that were saturated are the last of them."""
+    table = judged(ab, full=2, plan={"blocks": blocks, "pairs": 2}, kept=18)
+    assert ("ended early" in " ".join(table.iloc[0]["warnings"])) == early
 
 
 def test_a_sitting_that_saturated_says_nothing_beside_another(ab):

@@ -161,6 +161,15 @@ def test_the_last_block_counts_when_it_has_as_many_pairs_as_the_first():
     assert not warned(whole, "early")
 
 
+def test_a_pair_that_is_left_out_of_the_last_block_does_not_take_the_block_with_it():
+    table = built(noise(12))
+    pairs = stats.pairs(table[~table["pair"].eq(9)], baseline="off")
+    assert stats.block_means(pairs)["size"].tolist() == [4, 4, 3]
+    cut = stats.pairs(table[table["pair"] < 10], baseline="off")
+    assert stats.block_means(cut)["size"].tolist() == [4, 4]
+
+
+
 @pytest.mark.parametrize("metric", ["tps", "p99"])
 def test_one_block_has_neither_interval_nor_word_and_says_so(metric):
     row = first(built(0.1 + noise(4), metric=metric), blocks=10)

@@ -123,10 +123,13 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
 
 def block_means(frame: pd.DataFrame) -> pd.DataFrame:
     """The blocks of one comparison's rows of `pairs`: columns mean (log ratio) and size (pairs),
-    by block. The last block counts where it has as many pairs as the first."""
+    by block. The last block counts where as many of its pairs were measured as of the first: their
+    numbers run through, also over those that were left out."""
     each = frame.groupby("block", sort=True)["change"].agg(["mean", "size"])
     if len(each) > 1 and each["size"].iloc[-1] < each["size"].iloc[0]:
-        each = each.iloc[:-1]
+        ends = frame.groupby("block")["pair"].max()
+        if ends.iloc[-1] - ends.iloc[-2] < ends.iloc[0] - frame["pair"].min() + 1:
+            return each.iloc[:-1]
     return each
 
 
