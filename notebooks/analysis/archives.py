@@ -2,7 +2,6 @@
 versions in their order."""
 
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -95,7 +94,7 @@ def _places(archive: Archive, rows: pd.DataFrame, changed: pd.DataFrame) -> str:
     sizes, counts = rows["workload"].nunique(), rows["threads"].nunique()
     ends = Counter(name.split(", ")[-1] for name in changed["workload"]).most_common()
     if len(ends) <= 2 < sizes and differs(changed["verdict"].iloc[0]):
-        shared = os.path.commonprefix([end for end, _ in ends]).rpartition(" ")[0]
+        shared = ends[0][0].rpartition(" ")[0]
         (name, n), *more = ends
         first = f"{name}: {n} thread count{'s' * (n > 1)}"
         others = (f"{end.removeprefix(shared).strip()}: {k}" for end, k in more)
@@ -116,7 +115,7 @@ def contrary(archive: Archive) -> str:
     worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
     if worse.empty:
         return ""
-    row = worse.loc[worse["change_pct"].astype(float).idxmax()]
+    row = worse.iloc[int(worse["change_pct"].astype(float).argmax())]
     of = f"But {METRICS['p95'].in_line} is worse in {len(worse)} of the {len(better)}"
     most = "at most " * (len(worse) > 1)
     where = f"{counted(row['threads'])}, {row['workload'].split(', ')[-1]}"

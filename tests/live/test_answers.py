@@ -70,7 +70,9 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
-    assert re.search(r"headline\? ○ provisional, 2 of 3 planned machine boots CPU per transaction: ", said)
+    assert re.search(
+        r"headline\? ○ provisional, 2 of 3 planned machine boots CPU per transaction: ", said
+    )
     assert "asked all questions at once" in text(report.questions_section(early))
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup
@@ -198,7 +200,10 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     assert ("Encrypting mariadb-backup" in said) == (r.study.name == "backup-encryption")
     # connections are measured in turn, and scattered between boots by more than one of them shows
     client = amounts.ascii_only(connections.client_answer(r.verdicts, "rate"))
-    for more in ("Another boot may move processor time by ±16.6 %", "Client CPU: at most 9.8 times."):
+    for more in (
+        "Another boot may move processor time by ±16.6 %",
+        "Client CPU: at most 9.8 times.",
+    ):
         told = f"{amounts.ascii_only(said)} {client}"
         assert (more in told) == (r.study.name == "ssl-connections")
     assert len([w for w in f"{title} {said}".split() if re.search(r"\w", w)]) <= 90, said

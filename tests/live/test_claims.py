@@ -466,9 +466,13 @@ def test_each_source_can_be_shown_and_drawn():
             assert why.split(",")[0].split("`")[0].split("'")[0] in shown
     figure = plots.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
-    assert any(w.startswith("a dot in or without a grey bar may be chance; hollow: ") for w in words)
+    assert any(
+        w.startswith("a dot in or without a grey bar may be chance; hollow: ") for w in words
+    )
     ticks = figure.axes[0].xaxis.get_major_ticks()
-    assert all(t.label2.get_visible() for t in ticks)  # above: the first screen ends before the foot
+    assert all(
+        t.label2.get_visible() for t in ticks
+    )  # above: the first screen ends before the foot
     drawn = VERDICTS[VERDICTS["key"] & VERDICTS["change_pct"].notna()]
     assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
     assert set(drawn["label"]) <= set(words)

@@ -719,7 +719,12 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     ]
     shown = report.archived(r, joint, leads, analysis.agreed(r, judged), worst).markup
     assert shown.index(worst) > shown.index("conclusions: all 6 agree")  # beside what to do
-    for words in (leads[0], worst, "What to do:", "Measured by Percona, three 15-minute runs: 2026"):
+    for words in (
+        leads[0],
+        worst,
+        "What to do:",
+        "Measured by Percona, three 15-minute runs: 2026",
+    ):
         assert words in shown
     assert "nf-sign" not in shown  # the sentences have the words
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")

@@ -149,7 +149,9 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 def test_a_caption_says_which_rows_have_no_word_yet():
     rows = [("tps", t, "encrypted", -1.0, 2.0, "provisional") for t in (1, 2, 4)]
-    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 planned machine boots", "ended early"])
+    table = verdicts(
+        rows, asked=3, warnings=["provisional, 1 of 3 planned machine boots", "ended early"]
+    )
     said = "Transactions per second. Provisional, 1 of 3 planned machine boots: 1, 2, 4 threads."
     assert report.finding(table) == said
 
@@ -269,7 +271,9 @@ def test_the_second_cost_names_the_processor_that_its_range_is_of():
     first, second = (r.verdicts.loc[n] for n in (0, 1))
     said = amounts.ascii_only(report.headline_of(second, r, brief=True, after=first))
     ends = "between 1.0 % faster and 3.0 % slower"
-    assert said == f"TPS at 4 threads on EPYC: cannot tell, {ends}, best +9.0 % at 4 threads on Xeon."
+    assert (
+        said == f"TPS at 4 threads on EPYC: cannot tell, {ends}, best +9.0 % at 4 threads on Xeon."
+    )
 
 
 def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():

@@ -157,4 +157,6 @@ def test_what_is_not_of_the_recorded_campaigns_is_not_published(home):
 def test_the_arms_of_the_list_are_those_that_are_compared():
     arms = {a.name for key in KEYS for a in setting(key).arms}
     assert {*studies._read("settings")["arms"]} <= arms
-    assert studies.does("settings", "innodb_doublewrite=ON") == "switching the doublewrite buffer on"
+    assert (
+        studies.does("settings", "innodb_doublewrite=ON") == "switching the doublewrite buffer on"
+    )

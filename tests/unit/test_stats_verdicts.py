@@ -169,7 +169,6 @@ def test_a_pair_that_is_left_out_of_the_last_block_does_not_take_the_block_with_
     assert stats.block_means(cut)["size"].tolist() == [4, 4]
 
 
-
 @pytest.mark.parametrize("metric", ["tps", "p99"])
 def test_one_block_has_neither_interval_nor_word_and_says_so(metric):
     row = first(built(0.1 + noise(4), metric=metric), blocks=10)

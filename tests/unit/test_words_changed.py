@@ -51,7 +51,11 @@ def test_a_comparison_that_is_gone_says_whether_it_is_asked(page, more, now):
 @pytest.mark.parametrize(
     ("before", "now", "why"),
     [
-        ({}, {"warnings": "provisional, 1 of 3 planned machine boots"}, "other sittings: provisional"),
+        (
+            {},
+            {"warnings": "provisional, 1 of 3 planned machine boots"},
+            "other sittings: provisional",
+        ),
         ({}, {"sittings": "2"}, "other sittings: all of"),
         ({"warnings": "levelled for the time"}, {}, "other rule: not levelled"),
         (

@@ -78,7 +78,11 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     often = boots or [str(facts.get("measured") or "")] * len(leads)
-    on = [words.generation(x["processor"]) for x in leads if x.get("processor") and not x.get("others")]
+    on = [
+        words.generation(x["processor"])
+        for x in leads
+        if x.get("processor") and not x.get("others")
+    ]
     return {
         "href": os.path.relpath(page, out),
         "title": facts.get("title") or page.stem.replace("-", " ").capitalize(),

@@ -36,8 +36,8 @@ def headline_of(
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
-    told = [part.row for _, there in places for part in there]
-    cases = extremes(row, r, told)[1] if brief and r is not None else ""
+    shown = [part.row for _, there in places for part in there]
+    cases = extremes(row, r, shown)[1] if brief and r is not None else ""
     answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
     return words.sentences((answer, *words.doubts(row), left))
 
@@ -56,26 +56,28 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     return [(names[name], clauses) for name, clauses in places]
 
 
-def extremes(row: Row, r: Results, told: Sequence[Row] = ()) -> tuple[float, str]:
+def extremes(row: Row, r: Results, shown: Sequence[Row] = ()) -> tuple[float, str]:
     """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
-    and the best case as the end of the row's sentence): an end beyond those that it names (`told`, by
+    and the best case as the end of the row's sentence): an end beyond those that it names (`shown`, by
     default the row's on each processor), `at 150 TPS on Zen 1 up to +3.1 %`, a change wholly beyond them,
     `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
-    told = told or [x for _, rows in words.placed(row, r) for x in rows]
-    whole = words.union([x for x in told if has_value(x["lo_pct"])] or [row])
+    shown = shown or [x for _, rows in words.placed(row, r) for x in rows]
+    whole = words.union([x for x in shown if has_value(x["lo_pct"])] or [row])
     rows = r.verdicts[r.verdicts["metric"].eq(metric) & r.verdicts["arm"].eq(row["arm"])]
     rows = rows[rows["lo_pct"].notna() & ~is_joint(rows) & ~is_control(rows)]
     cases = rows.sort_values(worse, ascending=sign > 0).to_dict("records")
-    on = rows["processor"].unique() if "processor" in rows else ()
+    on = [*dict.fromkeys(rows["processor"])] if "processor" in rows else []
     names = words.short_names(on) if len(on) > 1 else {}
     most, clauses = whole[worse], list[str]()
     for each in cases[-1:]:
         if sign * (each[worse] - most) > 0:
             end, most = amounts.change(most, metric), each[worse]
             if amounts.change(most, metric) != end:
-                clauses.append(f"{_beside(each, row, names)} up to {amounts.change(most, metric)}".strip())
+                clauses.append(
+                    f"{_beside(each, row, names)} up to {amounts.change(most, metric)}".strip()
+                )
     for each in cases[:1]:
         if sign * (whole[better] - each[worse]) > 0:
             clauses.append(f"best {words.change(each)}{_beside(each, row, names)}")
