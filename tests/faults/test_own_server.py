@@ -18,7 +18,7 @@ from conftest import ROOT, mostly, signalled, until
 from live import SEED, Live, send, watched
 from noisefloor import model as study
 from noisefloor import paths
-from noisefloor.data import tidy
+from noisefloor.data import design, tidy
 from noisefloor.measure import collect
 from noisefloor.measure.campaign import CampaignError
 from noisefloor.servers import guest
@@ -688,6 +688,7 @@ def test_a_server_on_another_machine(template, copy, tmp_path_factory, home):
     theirs.unchanged()
     meta = tidy.meta(folder)
     assert meta["host"] == {"cpu": "a server elsewhere"}
+    assert design.sitting_key(meta).startswith(meta["engine"]["origin"])
     assert meta["parameters"]["allow"] == ["disk"]
     assert "not on the server" in meta["floor_from"]
     assert holding(home / "runs", here) == []

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+import resource
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -248,6 +249,20 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
     assert noise["calibration: read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)
     assert scatter.pair_sds(("unheard of", "oltp_read_write"), "tps", [4]) == {4: both}
     assert not (tmp_path / "tau.json").exists()
+
+
+def test_a_full_disk_leaves_the_tables_as_they_were(tmp_path):
+    """A file may have 100 bytes, as on a disk that fills up while it is written."""
+    calibration.write_tables([identical(block_sd=0.03)], tmp_path, machine=True)
+    before = {name: (tmp_path / name).read_bytes() for name in ("noise.json", "floor.json")}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            calibration.write_tables([identical(block_sd=0.01)], tmp_path, machine=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
 
 
 def test_what_is_too_short_decides_nothing(tmp_path):

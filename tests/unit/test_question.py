@@ -68,6 +68,17 @@ def test_a_campaign_of_an_unknown_fingerprint_is_left_out_and_says_why():
     assert other.startswith(f"{odd[1]} has another design: ")
 
 
+def test_each_server_of_somebody_else_is_a_question_with_sittings_of_its_own():
+    """Of a server elsewhere nothing but its name tells it from another one."""
+    meta = recorded()["binlog-encryption-headline-standard-20261124-123039"]
+    meta |= {"host": {"cpu": "a server elsewhere"}}
+    one, two = (meta | {"engine": meta["engine"] | {"origin": f"guest {n}"}} for n in "12")
+    differ = design.differences(design.design_of(one), design.design_of(two))
+    assert differ == ["server (guest 1, here guest 2)"]
+    assert "server" not in design.design_of(meta)
+    assert len({design.sitting_key(m) for m in (one, two, meta)}) == 3
+
+
 @pytest.mark.parametrize(
     ("host", "called"),
     [
@@ -209,6 +220,17 @@ def test_campaigns_of_one_sitting_count_once(known):
     both = question.combined([named[0], named[2]], BINLOG, "AMD").iloc[0]
     width = found["hi_pct"] - found["lo_pct"]
     assert width == pytest.approx(both["hi_pct"] - both["lo_pct"], rel=0.25)
+
+
+def test_campaigns_of_one_start_of_a_guest_are_no_surer_than_one(known):
+    """Its start moves all of them alike."""
+    ends = ["change_pct", "lo_pct", "hi_pct"]
+    one, five, ours = (
+        question.combined([(sitting, table())] * n, BINLOG, "AMD").iloc[0][ends].tolist()
+        for sitting, n in (("guest 1 boot", 1), ("guest 1 boot", 5), ("boot", 5))
+    )
+    assert five == pytest.approx(one)
+    assert ours[2] - ours[1] < (one[2] - one[1]) / 2
 
 
 def test_a_joint_row_stays_where_every_campaign_has_one_and_the_control_is_the_newest(known):

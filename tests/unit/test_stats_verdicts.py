@@ -237,6 +237,19 @@ def test_warmup_half_pairs_what_is_only_shown_and_missing_values_are_left_out():
     assert warned(got.iloc[0], "1 pairs left out")
 
 
+def test_pairs_that_are_left_out_are_told_at_their_own_load_alone():
+    one, many = (built(noise(16), threads=t) for t in (1, 64))
+    lost = one[one.pair == 5].assign(pair_id="zero", value=0.0)
+    rows = judged(joined(one, lost, many, one.assign(workload="other")))
+    at = {
+        (row["workload"], "joint" if row["joint"] else row["threads"])
+        for _, row in rows.iterrows()
+        if warned(row, "1 pairs left out")
+    }
+    assert at == {("w", 1), ("w", "joint")}
+    assert len(rows) == 4
+
+
 def test_pairs_of_two_campaigns_do_not_mix():
     tidy = built(0.1 + noise(8))
     other = tidy.assign(campaign="later", pair=tidy.pair + 8, block=tidy.block + 2)

@@ -2,7 +2,6 @@
 
 Works on opened campaigns (`results.load`)."""
 
-import json
 import math
 import tomllib
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from scipy import stats as scipy_stats
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
 from noisefloor.data.results import PROCESSOR, Results, main_workload
+from noisefloor.measure.folder import write_json
 from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
@@ -50,8 +50,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
             tables["noise"][name] = known | measured | {"source": source}
         tables |= {"tau": tau(opened), "recovered": live.recovered_share(opened)}
     for name, entries in tables.items():
-        text = json.dumps(entries, indent=1, ensure_ascii=False)
-        (folder / f"{name}.json").write_text(text + "\n")
+        write_json(folder / f"{name}.json", entries)
 
 
 # -- of a pair ---------------------------------------------------------------------------------------

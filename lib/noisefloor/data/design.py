@@ -15,6 +15,7 @@ from noisefloor.model import SIDE_BY_SIDE, Arm, Study, Workload, study_of
 _VERSION = 1  # of the list of values below; 1: first
 Design = dict[str, Any]  # name of a value -> value
 NOT_RECORDED = "model not recorded"
+GUEST = "guest "  # begins the name of a server that Noisefloor did not start
 
 
 def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
@@ -90,7 +91,7 @@ def _series(build: Mapping[str, str]) -> str:
 
 
 def design_of(meta: Mapping[str, Any]) -> Design:
-    """The design of a campaign, by its campaign.json. Raises StudyError."""
+    """The design of a campaign, by its campaign.json; each guest has its own. Raises StudyError."""
     study, engines = study_of(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
     values = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
@@ -98,7 +99,13 @@ def design_of(meta: Mapping[str, Any]) -> Design:
         values |= {f"{name}, values of": arm["pin"]} if arm.get("pin") else {}
     if any(w.get("at_once") for w in meta["workloads"]):  # of campaigns before 0.3
         values["instrument"] = f"{values['instrument']}, and both at once in a closed loop"
-    return values
+    return values | ({"server": name} if (name := _guest(meta)) else {})
+
+
+def _guest(meta: Mapping[str, Any]) -> str:
+    """The name of a server that Noisefloor did not start: `guest` and a digest; "" for another."""
+    origin = str((meta.get("engine") or {}).get("origin", ""))
+    return origin if origin.startswith(GUEST) else ""
 
 
 def fingerprint(values: Design) -> str:
@@ -142,12 +149,11 @@ def began(meta: Mapping[str, Any]) -> str:
 
 def sitting_key(meta: Mapping[str, Any]) -> str:
     """What campaigns of one sitting share: the boot of a machine; of one that did not record it the
-    day and the processor."""
+    day and the processor. Before them the name of a guest."""
     host = meta.get("host")
     boot = host.get("boot") if isinstance(host, dict) else ""
-    return (
-        boot or f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor_name(meta)}"
-    )
+    day = f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor_name(meta)}"
+    return f"{_guest(meta)} {boot or day}".strip()
 
 
 def instrument(study: Study, workload: str) -> str:

@@ -58,14 +58,21 @@ def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
 
 
 def sittings(repeats: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[combine.Campaign]:
-    """The sittings of a comparison in the order in which they began, the campaigns of each averaged;
-    campaigns without an interval are left out. repeats: (sitting, verdict row of a campaign) in the
-    order of time."""
+    """The sittings of a comparison in the order in which they began, the campaigns of each averaged:
+    of a guest no surer than one of them, for they share its start. Campaigns without an interval are
+    left out. repeats: (sitting, verdict row of a campaign) in the order of time."""
     by_sitting: dict[str, list[combine.Campaign]] = {}
     for sitting, row in repeats:
         if measured := campaign(row):
             by_sitting.setdefault(sitting, []).append(measured)
-    return [combine.mean_of_sitting(campaigns) for campaigns in by_sitting.values()]
+    means = []
+    for sitting, campaigns in by_sitting.items():
+        mean = combine.mean_of_sitting(campaigns)
+        if sitting.startswith(design.GUEST):
+            df = min(c.df for c in campaigns)
+            mean = combine.Campaign(mean.effect, len(campaigns) * mean.variance, df)
+        means.append(mean)
+    return means
 
 
 def no_closer(metric: str, effect: float, one: combine.Prediction) -> combine.Prediction:

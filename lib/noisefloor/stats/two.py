@@ -73,7 +73,10 @@ def judge_two(
     counts = quantity.counts(n, next(iter(spreads), ""))
     notes = answers.little(x, y, metric, threads, latency)
     start = None if restarts else scatter.start_scatter(metric)
-    start = floor if start and floor and spreads else start
+    if floor and spreads and not start:
+        why = "with restarts none is shared" if restarts else f"{metric} has none"
+        raise ValueError(f"floor with sd, se or pm is the scatter of server starts: {why}")
+    start = floor if floor and spreads else start
     value, run_sd = math.log(y) - math.log(x), floor.cv if floor else math.nan
     # words of a metric of which less is better, for one that is not by itself
     words = "wall" if better == "lower" and METRICS[metric].better == "higher" else metric

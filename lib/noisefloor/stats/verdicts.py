@@ -1,6 +1,7 @@
 """From the tidy table to the verdict table: pairs, blocks, thread counts and their joint rows."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,10 +83,8 @@ def pairs(tidy: pd.DataFrame, *, baseline: str | None = None) -> pd.DataFrame:
     return _pairs(tidy, baseline)[0]
 
 
-def _pairs(
-    tidy: pd.DataFrame, baseline: str | None
-) -> tuple[pd.DataFrame, dict[tuple[str, str], int]]:
-    """`pairs`, and how many have no logarithm, by (metric, arm)."""
+def _pairs(tidy: pd.DataFrame, baseline: str | None) -> tuple[pd.DataFrame, Counter[Any]]:
+    """`pairs`, and how many have no logarithm, by (study, workload, metric, arm, threads)."""
     baseline = baseline_of(tidy, baseline)
     kept = _kept(tidy)
     kept = kept[kept["pair_id"].notna()]
@@ -98,7 +97,8 @@ def _pairs(
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
     both = both.assign(change=ratio, baseline=baseline)
     finite = np.isfinite(both["change"])
-    dropped: Any = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
+    gone = both.loc[~finite, [*KEY[:3], "arm", "threads"]].itertuples(index=False, name=None)
+    dropped = Counter((*of, None if pd.isna(t) else int(t)) for *of, t in gone)
     columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
     out = both.loc[finite, [*columns, "change"]].sort_values(
         ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
@@ -168,10 +168,10 @@ def _together(
     blocks: int | None,
     asked: Asked,
     reasons: Sequence[Reason],
-    lost: Mapping[tuple[str, str], int],
+    lost: Counter[Any],
 ) -> Iterator[Comparison]:
     """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
-    reasons: to mind them all; lost: pairs that were left out, by (metric, arm)."""
+    reasons: to mind them all; lost: pairs that were left out, as `_pairs` counts them."""
     metric, margin_pct = key[2], asked.margin(key[2])
     margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
@@ -197,7 +197,8 @@ def _together(
         notes = [*of_all]
         if planned and len(each) < (blocks or 0):
             notes.append(Reason(Why.ENDED_EARLY, blocks=len(each), declared=blocks))
-        if left_out := lost.get((metric, arm)):
+        of = [t for a, t in cells if a == arm] if count == JOINT else [count]
+        if left_out := sum(lost[(*key[:3], arm, t)] for t in of):
             notes.append(Reason(Why.PAIRS_LEFT_OUT, pairs=left_out))
         if len(each) < 2:
             notes.append(Reason(Why.ONE_BLOCK))
