@@ -15,6 +15,7 @@ from live import SEED
 from noisefloor import paths, store, studies
 from noisefloor.cli import main
 from noisefloor.data import results, tidy
+from noisefloor.data.ingest import build
 from noisefloor.show import report
 
 STUDY = "binlog-encryption"
@@ -122,7 +123,8 @@ def test_a_wrong_parameter_of_a_notebook_is_one_sentence(name, parameter, value,
 
 
 def read_all(campaign):
-    """Everything that a page, `store` and `history` read of a campaign."""
+    """Everything that a page, `store`, `history` and `ingest` read of a campaign."""
+    build.build(campaign, campaign.with_name("tables"), None)
     opened = results.load(campaign)
     store._rows(campaign)
     for of in (results.proofs, results.warnings):
@@ -253,6 +255,16 @@ def test_a_link_out_of_a_run_is_not_followed(recorded, tmp_path):
     file.symlink_to(elsewhere)
     problems = tidy.opened(recorded).tidy_runs.problems
     assert any("sysbench.txt is a link to somewhere else" in p for p in problems)
+
+
+def test_what_a_link_in_the_place_of_a_run_leads_to_is_not_read(recorded, tmp_path):
+    (tmp_path / "elsewhere").write_text("no JSON")
+    file = run_file(recorded)
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    for verify in (True, False):
+        with pytest.raises(tidy.Damaged, match=r"run\.json is a link to somewhere else"):
+            tidy.read(file.parent, verify=verify)
 
 
 @pytest.mark.parametrize("name", ["../../../secret.json", "/etc/passwd", ".."])

@@ -23,10 +23,10 @@ import bench_time
 from conftest import COMMAND, DATA, ROOT, refused
 from conftest import noisefloor as run
 from noisefloor import paths, schedule, stats
-from noisefloor.data import results, tidy
+from noisefloor.data import archive, results, tidy
 from noisefloor.measure import timing
 from noisefloor.model import METRICS
-from noisefloor.show import job
+from noisefloor.show import job, report
 from noisefloor.stats import rule, verdict
 from noisefloor.stats.row import from_frame
 from noisefloor.text import Refusal, amounts
@@ -207,6 +207,28 @@ def test_the_job_of_gitlab_takes_options_that_there_are():
     assert words[words.index("--out") + 1] == gitlab["speed"]["artifacts"]["paths"][0].strip("/")
 
 
+def test_the_job_of_gitlab_runs_again_where_its_runner_keeps_the_checkout(tmp_path):
+    """Before a job it removes what git does not track, the other branch's folder too."""
+    _, _, gitlab = (
+        yaml.safe_load(t) for t in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.S | re.M)
+    )
+    (line,) = (x for x in gitlab["speed"]["script"] if "worktree" in x)
+    upstream, checkout = tmp_path / "upstream", tmp_path / "checkout"
+
+    around = os.environ | {"CI_DEFAULT_BRANCH": "main", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    commit = "git add .; git -c user.name=a -c user.email=a@b commit -qm x"
+
+    def shell(script):
+        subprocess.run(["sh", "-ec", script], cwd=tmp_path, env=around, check=True)
+
+    shell(f"git init -q -b main {upstream}; cd {upstream}; echo 0 > bench.py; {commit}")
+    shell(f"git clone -q {upstream.as_uri()} {checkout}")
+    for version in (1, 2):
+        shell(f"cd {upstream}; echo {version} > bench.py; {commit}")
+        shell(f"cd {checkout}; git clean -ffdxq; {line}")
+        assert (checkout / "before" / "bench.py").read_text() == f"{version}\n"
+
+
 # -- logs ------------------------------------------------------------------------------------------
 
 
@@ -240,6 +262,65 @@ def test_logs_get_a_page(runner, logs):
     assert "after" in text
     rows = json.loads(page.with_suffix(".json").read_text())["comparisons"]
     assert [r["n_arm"] for r in rows if r["metric"] == "tps"] == [4]
+
+
+@pytest.fixture
+def no_notebook(monkeypatch):
+    """The tables of a page are made, and no notebook is run: it takes a path from nowhere."""
+    monkeypatch.setattr(report, "render_all", lambda jobs, out, say: [("", out / "page.html", 0.0)])
+
+
+def test_a_second_job_has_the_page_of_its_own_logs(no_notebook, logs, tmp_path):
+    """In the folder of the first: a runner keeps it, or a job has the step twice."""
+    asked = ("ci", "--logs", *logs.values(), "--out", tmp_path / "out", "--page")
+    for left in (8, 6):
+        said = run(*asked)
+        assert said.exit_code == 0, said.output
+        runs = archive.load(tmp_path / "out" / "logs", "before", label="folder").runs
+        assert len(runs) == left
+        for folder in logs.values():
+            min(folder.iterdir()).unlink()
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["comment.md", "logs"]
+
+
+@pytest.mark.parametrize("theirs", ["before/a.txt", "manifest.json", "ingested"])
+def test_a_folder_of_somebody_else_costs_the_page_and_not_the_verdict(
+    no_notebook, logs, tmp_path, theirs
+):
+    place = tmp_path / "out" / "logs"
+    if theirs == "ingested":
+        assert run("ingest", logs["logs_a"], "--out", place).exit_code == 0
+    else:
+        (place / theirs).parent.mkdir(parents=True)
+        (place / theirs).write_text("{}")
+    kept = sorted(place.rglob("*"))
+    said = run("ci", "--logs", *logs.values(), "--out", tmp_path / "out", "--page")
+    assert said.exit_code == 1
+    assert said.stdout.startswith("## Noisefloor")
+    assert (tmp_path / "out" / "comment.md").read_text() == said.stdout
+    assert said.stderr.startswith("noisefloor: no page: ")
+    assert said.stderr.count("\n") == 1
+    assert sorted(place.rglob("*")) == kept
+
+
+def test_times_of_two_commands_are_one_workload_on_their_page(no_notebook, tmp_path):
+    """As `compare` judges them: every run is in the page's comparison, whatever its command."""
+    text = (DATA / "time" / "gnu-time-v.txt").read_text()
+    for arm, wall_s in (("before", 10), ("after", 12)):
+        (tmp_path / arm).mkdir()
+        for k in range(3):
+            timed = text.replace("zstd -q", f"{arm} -o /tmp/{k}")
+            timed = timed.replace("0:00.09", f"0:{wall_s}.1{k}")
+            (tmp_path / arm / f"{k}.txt").write_text(timed)
+    judged = job.judge_logs(str(tmp_path / "before"), str(tmp_path / "after"))
+    assert job.page(judged, tmp_path / "out") == tmp_path / "out" / "page.html"
+    page = archive.load(tmp_path / "out" / "logs", "before", label="folder")
+    seen = page.judge(metric="wall").iloc[0]
+    (row,) = judged.deciding()
+    for name in ("workload", "verdict", "n_baseline", "n_arm"):
+        assert seen[name] == getattr(row, name)
+    assert (row.workload, row.verdict, row.n_arm) == ("time", "slower", 3)
+    assert seen["lo_pct"] == pytest.approx(row.lo_pct)
 
 
 # -- commands --------------------------------------------------------------------------------------

@@ -176,6 +176,24 @@ def test_compare_can_fail_a_pipeline(more, code):
     assert run("compare", *asked, *BOTH).exit_code == code
 
 
+def test_compare_fails_a_pipeline_for_the_metric_of_its_answer_alone(tmp_path):
+    """As `ci`: false alarms of several metrics would add up."""
+
+    def code(wall_s, cpu_s):
+        arms = {"a": (10, 1), "b": (wall_s, cpu_s)}
+        for arm, (wall, cpu) in arms.items():
+            (tmp_path / arm).mkdir(exist_ok=True)
+            for k in range(1, 5):
+                text = f"real {wall}.0{k}\nuser {cpu}.0{k}\nsys 0.50\n"
+                (tmp_path / arm / f"{k}.txt").write_text(text)
+        words = ("compare", tmp_path / "a", "--", tmp_path / "b")
+        verdicts = {row["metric"]: row["verdict"] for row in comparisons(*words)}
+        return verdicts, run(*words, "--fail-on", "worse,cannot-tell").exit_code
+
+    assert code(10, 4) == ({"wall": "same", "user_sys": "more"}, 0)
+    assert code(12, 1)[1] == 3
+
+
 def test_a_floor_of_ones_own_is_the_scatter_that_is_added():
     def width(*more):
         row, *_ = comparisons("compare", *more, *BOTH)

@@ -198,6 +198,59 @@ def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     assert set(found["labels_from"]) == ({"campaign"} if len(expected) else set())
 
 
+@pytest.mark.parametrize("host", [{}, {"host": "x"}, {"host": ["x"]}], ids=str)
+def test_a_campaign_with_odd_facts_does_not_end_the_ingest(tree, out, host):
+    _write(tree, {"a.txt": _text()})
+    shutil.copytree(DATA / "campaign", tree / "ours")
+    odd, *_ = sorted((tree / "ours").glob("*-p0*/run.json"))
+    facts = json.loads(odd.read_text())
+    del facts["host"]
+    odd.write_text(json.dumps(facts | host | {"warnings": [1, {"a": None}, "text"]}))
+    assert _ingest(tree, out)["kinds"] == {"campaign": 1, "sysbench": 1}
+    row = _runs(out).loc[f"ours/{odd.parent.name}"]
+    assert pd.isna(row["host"])
+    assert row["warnings"] == "1 | {'a': None} | text"
+
+
+@pytest.mark.parametrize("content", ["link", "pipe", b"[" * 100_000, b" " * 2**17])
+def test_a_campaign_json_of_somebody_else_is_a_file_like_any_other(
+    tree, out, tmp_path, monkeypatch, content
+):
+    """None is followed or waited for, and no more of it is read than of any text."""
+    monkeypatch.setattr(files, "MOST", 2**16)
+    whole = (DATA / "campaign" / "campaign.json").read_bytes()
+    _write(tree, {"a.txt": _text()})
+    file = tree / "odd" / "campaign.json"
+    file.parent.mkdir()
+    if content == "link":
+        file.symlink_to(_write(tmp_path, {"elsewhere": whole}) / "elsewhere")
+    elif content == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(content + whole)
+    kinds = _ingest(tree, out)["kinds"]
+    assert kinds.pop("sysbench") == 1
+    assert kinds.keys() <= {"symbolic link", "no regular file", "not opened", "other text"}
+    assert kinds
+
+
+@pytest.mark.parametrize("name", ["run.json", "sysbench.txt", "folder", "SHA256SUMS", "pipe"])
+def test_a_campaign_with_a_link_or_a_device_is_not_read(tree, out, tmp_path, name):
+    _write(tree, {"a.txt": _text()})
+    ours = Path(shutil.copytree(DATA / "campaign", tree / "ours"))
+    run, *_ = sorted(ours.glob("*-p0*/"))
+    place = run / name if name.endswith(("json", "txt")) else ours / name
+    if place.exists():
+        place.rename(tmp_path / "elsewhere")
+    if name == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(tmp_path if name == "folder" else tmp_path / "elsewhere")
+    found = _ingest(tree, out)
+    assert found["kinds"] == {"campaign with a link or device": 1, "sysbench": 1}
+    assert found["runs"] == 1
+
+
 # -- compressed files and archives -----------------------------------------------------------------
 
 
@@ -426,6 +479,32 @@ def test_a_file_that_cannot_be_read_is_tried_again(tree, out, monkeypatch):
     for read in (2, 0):
         found = _ingest(tree, out)
         assert (found["runs"], found["problems"], found["read"]) == (2, 0, read)
+
+
+def test_files_of_several_parts_that_cannot_be_read_are_tried_again(
+    tree, out, tmp_path, monkeypatch
+):
+    """Their rows are not there twice, and none of the earlier ones stays."""
+    monkeypatch.setattr(build, "BATCH_FILES", 1)
+    texts = {f"{n}.txt": _text(n) for n in range(6)}
+    _write(tree, texts)
+    real = os.open
+
+    def refuses(path, *args, **more):
+        if str(path).endswith(("1.txt", "4.txt")):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuses)
+        assert _ingest(tree, out)["problems"] == 2
+        parts = map(pq.read_table, out.glob("files/part-*"))
+        assert sum(0 in part["stamp"].to_pylist() for part in parts) == 2
+    found = _ingest(tree, out)
+    assert (found["files"], found["runs"], found["problems"]) == (6, 6, 0)
+    assert _ingest(tree, out)["read"] == 0
+    _ingest(tree, tmp_path / "fresh")
+    same(out, tmp_path / "fresh")
 
 
 # -- refusals --------------------------------------------------------------------------------------

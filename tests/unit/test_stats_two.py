@@ -313,6 +313,15 @@ def test_a_time_without_a_metric_is_a_latency_and_less_is_better():
     assert judged("221 tps", 229)[0].metric == "tps"
 
 
+def test_a_spread_without_a_unit_is_in_that_of_its_own_number():
+    mixed, _ = judged("800ms", "1s", sd=(5, 0.3), n="5")
+    plain, _ = judged(800, 1000, sd=(5, 300), n="5", metric="mean_latency")
+    assert logs(mixed) == pytest.approx(logs(plain))
+    assert mixed.verdict == plain.verdict == "cannot tell"
+    rate, _ = judged("980 tps", "1010 tps", sd=("12", "15 tps"), n="5")
+    assert rate.lo_pct == pytest.approx(judged(980, 1010, sd=(12, 15), n="5")[0].lo_pct)
+
+
 @pytest.mark.parametrize("metric", ["value", "tps"])
 def test_the_sign_is_the_metrics_own_and_the_word_says_what_is_worse(metric):
     up, _ = judged(4, 6, metric=metric)

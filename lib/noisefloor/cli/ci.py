@@ -100,4 +100,4 @@ def ci(
     say(job.write(parts, words, folder, page))
     exit_on(fail_on, (row.verdict for row in lead))
     if made is not None and page is None:
-        raise Sentence(made, 1)
+        raise Sentence(f"no page: {made}", 1)

@@ -86,11 +86,12 @@ def compare(
     The answer comes first, then why, and what to do; --verbose adds the table and all
     notes. Test, thread counts and duration are read from the logs. The intervals of several thread
     counts hold at 95 % together. If the runs of an arm may share one start of the server, there are
-    two answers; --fail-on takes the cautious one, unless --restarts is given. Logs that do not
-    belong together are refused. Runs of an archive are pooled only if all their other labels agree.
-    `cannot tell` is an answer: exit code 0.
+    two answers; --fail-on takes the cautious one, unless --restarts is given, of the metric in the
+    first line. Logs that do not belong together are refused. Runs of an archive are pooled only if
+    all their other labels agree. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
+    from noisefloor.model import leading
     from noisefloor.stats.row import as_dict
 
     if archive and (files or rule["paired"] or not baseline):
@@ -127,7 +128,8 @@ def compare(
     if left and (form or verbose):
         text = click.wrap_text(f"Left out: {'; '.join(left)}.", 96, "", "  ")
         say(text if form else f"\n{text}", err=form is not None)
-    exit_on(fail_on, (row.verdict for row in rows))
+    lead = leading(row.metric for row in rows)
+    exit_on(fail_on, (row.verdict for row in rows if row.metric == lead))
 
 
 def _archived(

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisefloor.data import compare
 from noisefloor.model import Comparison, leading
@@ -20,9 +20,6 @@ from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, differs
 from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Reason, Why, has
-
-if TYPE_CHECKING:
-    from noisefloor.show.report import ReportError
 
 MOST = 60_000  # characters of a comment; GitHub refuses one of 65,536
 A, B = "A", "B"  # the arms of two commands, as `studies.timed` calls them
@@ -98,32 +95,43 @@ def _change(row: Comparison) -> str:
 # -- its page --------------------------------------------------------------------------------------
 
 
-def page(judged: Judged, out: Path) -> "Path | ReportError":
+def page(judged: Judged, out: Path) -> Path | Refusal:
     """The page of what was judged, in the folder `out`, that of logs with their tables beside it;
     what went wrong in its place."""
     from noisefloor.show import report
 
-    ((_, made, _),) = report.render_all([_page_job(judged, out)], out, say=lambda _: None)
+    try:
+        ((_, made, _),) = report.render_all([_page_job(judged, out)], out, say=lambda _: None)
+    except Refusal as problem:  # the verdict stands without a page
+        return problem
     assert not isinstance(made, str)  # nothing recorded was asked for
     return made
 
 
 def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bool]:
     """What `report.render_all` takes."""
-    from noisefloor.data import cluster, results
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from noisefloor.data import cluster, ingest, results
     from noisefloor.data.ingest import build
     from noisefloor.show import report
 
     if campaign := judged.campaign:
         return results.load(campaign).study.name, {"campaign": campaign.name}, False
-    tables = out / "logs"
+    tables, workload = out / "logs", judged.rows[0].workload
     with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "noisefloor-ci")
         for name, side in zip(("before", "after"), judged.logs, strict=True):
-            texts = Path(folder, name)
-            texts.mkdir()
+            (tree / name).mkdir(parents=True)
             for n, file in enumerate(compare.files(Path(side)), 1):
-                shutil.copy(file, texts / f"run{n}.txt")
-        build.build(Path(folder), tables, functools.partial(cluster.pool, "", 1))
+                shutil.copy(file, tree / name / f"run{n}.txt")
+        if (tables / ingest.MANIFEST).exists() and ingest.manifest(tables)["name"] == tree.name:
+            shutil.rmtree(tables)  # of an earlier job
+        build.build(tree, tables, functools.partial(cluster.pool, "", 1))
+    for part in ingest.parts(tables, "tidy"):  # one, as `compare` has it, not each timed command
+        rows = pq.read_table(part).drop_columns("workload")
+        pq.write_table(rows.append_column("workload", pa.repeat(workload, len(rows))), part)
     given: dict[str, Any] = {"table": str(tables), "baseline": "folder=before", **judged.rule}
     return report.plan_archive(given)[0]
 

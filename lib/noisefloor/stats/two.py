@@ -54,7 +54,8 @@ def judge_two(
     runs, standard errors, or what follows a ±; a pair each) from one server start to the next. n:
     "5", or "5,3". ValueError: what was given and what is allowed."""
     names = [x.strip() if isinstance(x, str) else f"{x:g}" for x in (a, b)]
-    (x, size, kind), (y, _, other) = quantity.read(a, "value"), quantity.read(b, "value")
+    numbers = quantity.read(a, "value"), quantity.read(b, "value")
+    (x, _, kind), (y, _, other) = numbers
     if kind != other and ("time" in (kind, other) or (kind and other)):
         raise ValueError(f"{names[0]} and {names[1]}: both numbers need the same unit")
     metric = quantity.metric(metric, kind or other)
@@ -85,10 +86,13 @@ def judge_two(
         c = runs.Cell(threads, counts, Estimate(value), only=Reason(Why.NEVER_JUDGED, what=what))
     elif spreads:
         ((name, given),) = spreads.items()
-        read = [quantity.read(s, name) for s in given]
-        # in the numbers' unit
-        sizes = [s * (1 if k or kind != "time" else size) for s, _, k in read]
-        spread = [(s / mean, k) for s, mean, k in zip(sizes, (x, y), counts, strict=True)]
+        spread = list[tuple[float, int]]()
+        for text, (mean, size, of), k in zip(given, numbers, counts, strict=True):
+            s, _, unit = quantity.read(text, name)
+            if unit and unit != of and (of or unit == "time"):
+                raise ValueError(f"{name} {text}: {' and '.join(names)} have no such unit")
+            # in the unit of its number
+            spread.append((s * (1 if unit or of != "time" else size) / mean, k))
         meant = {}
         for reading, error in READINGS.items():
             parts = tuple((error(s, k) ** 2, k - 1) for s, k in spread)

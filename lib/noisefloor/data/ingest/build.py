@@ -79,11 +79,12 @@ def _build(
 ) -> dict[str, Any]:
     known = _begin(root, out)
     units = {_stamp(unit, given): unit for unit in files.walk(root, out)}
-    again = {known[stamp] for stamp in known.keys() - units.keys()}
+    again = {name for stamp, name in known if stamp not in units}
     for name in again:
         for table in reversed(TABLES):  # `files` first: from then on the part does not count
             (out / table / name).unlink(missing_ok=True)
-    new = [(stamp, *u) for stamp, u in units.items() if stamp not in known or known[stamp] in again]
+    kept = {stamp for stamp, name in known if name not in again}
+    new = [(stamp, *unit) for stamp, unit in units.items() if stamp not in kept]
     done, todo = 0, sum(unit[2] for unit in new)
     for size in _parts(root, out, new, pool, todo, given):
         done += size
@@ -91,8 +92,8 @@ def _build(
     return _finish(root, out) | {"read": len(new)}
 
 
-def _begin(root: Path, out: Path) -> dict[int, str]:
-    """{stamp of each file that was read: name of its part}, after what an interrupted ingest left
+def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
+    """(stamp, name of its part) of each file that was read, after what an interrupted ingest left
     was cleared away."""
     if (out / MANIFEST).exists():
         before = ingest.manifest(out)
@@ -112,11 +113,11 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
         # so that each table opens also where it has no row
         write_part(str(root), str(out), (), 0, [])
     _write_manifest(out, root, finished="")
-    return {
-        stamp: path.name
+    return [
+        (stamp, path.name)
         for path in whole
         for stamp in _columns(path, ["stamp"])["stamp"].drop_null().to_pylist()
-    }
+    ]
 
 
 def _stamp(unit: files.Unit, given: tuple[str, ...]) -> int:

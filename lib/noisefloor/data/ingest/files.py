@@ -28,6 +28,7 @@ from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
 from noisefloor.parse.base import MOST, safe_line
 
 HEAD = 512  # bytes that say what a file is
+OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # as files of others are
 _LEFT_OUT = (".git", ".hg", ".svn")
 _MOST_DEPTH = 3  # an archive in a compressed file in an archive
 _PIECE, _MOST_HEADER = 2**18, 2**20  # bytes that are read at once, and of a tar's header at most
@@ -64,7 +65,7 @@ def walk(root: Path, out: Path) -> Iterator[Unit]:
     for folder, below, names in os.walk(root, onerror=lambda e: unread.append(e.filename)):
         if "campaign.json" in names and _ours(folder):
             below.clear()
-            yield (folder[top:] or ".", *_whole(folder), "campaign")
+            yield (folder[top:] or ".", *_whole(folder))
             continue
         links = [name for name in below if os.path.islink(os.path.join(folder, name))]
         kept = {*below} - {*_LEFT_OUT, *links}
@@ -79,23 +80,28 @@ def walk(root: Path, out: Path) -> Iterator[Unit]:
 
 
 def _ours(folder: str) -> bool:
-    """Whether campaign.json of a folder is one of ours."""
+    """Whether campaign.json of a folder is one of ours, and a regular file."""
     try:
-        facts = json.loads(Path(folder, "campaign.json").read_text())
-    except (OSError, ValueError):
+        with open(os.open(os.path.join(folder, "campaign.json"), OPENED), "rb") as file:
+            regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            facts = json.loads(file.read(MOST) if regular else b"")
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and {"format", "study", "arms", "workloads"} <= facts.keys()
 
 
-def _whole(folder: str) -> tuple[int, int]:
-    """(bytes, newest mtime in ns) of all files below a folder."""
-    size = newest = 0
-    for parent, _, names in os.walk(folder):
-        for path in (parent, *(os.path.join(parent, name) for name in names)):
+def _whole(folder: str) -> tuple[int, int, str]:
+    """(bytes, newest mtime in ns) of all files below a folder of ours, and what it is as of `walk`:
+    one that holds a link or a device is not read."""
+    size, newest, what = 0, 0, "campaign"
+    for parent, below, names in os.walk(folder):
+        for path in (parent, *(os.path.join(parent, name) for name in (*below, *names))):
             status = os.lstat(path)
+            if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+                what = "campaign with a link or device"
             size += status.st_size * stat.S_ISREG(status.st_mode)
             newest = max(newest, status.st_mtime_ns)
-    return size, newest
+    return size, newest, what
 
 
 def safe(name: str) -> str:

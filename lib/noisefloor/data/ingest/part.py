@@ -102,7 +102,7 @@ class _Part:
 
     def _read(self, path: str, name: str, size: int, stamp: int) -> None:
         """Add what the texts in a file say."""
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, files.OPENED)
         with cast(io.BufferedReader, open(handle, "rb", buffering=2**16)) as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 self._file(name, "", "no regular file", size, stamp)
@@ -182,7 +182,7 @@ class _Part:
             "line": line,
             "folder": run.name.rpartition("/")[0],
             "keys": json.dumps(run.keys),
-            "warnings": " | ".join(dict.fromkeys((*run.notes, *notes))),
+            "warnings": " | ".join(dict.fromkeys(map(str, (*run.notes, *notes)))),
             "metric": np.array(list(values)),
             "unit": np.array(units),
             "value": np.array(list(values.values()), float),
@@ -220,13 +220,13 @@ class _Part:
             where, warnings = f"{name}/{run.name}", facts["warnings"]
             first: dict[Any, Any] = rows.iloc[0].dropna().to_dict()
             values: dict[Any, float] = rows.groupby("metric", sort=False)["value"].mean().to_dict()
-            build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
-            host = facts["host"]
+            build = meta.get("engines", {}).get(facts["arm"], meta.get("engine", {}))
+            host = facts["host"] if isinstance(facts.get("host"), dict) else {}
             columns = first | {
                 "server": build.get("kind"),
                 "version": build.get("version"),
                 "design": meta["design"],
-                "host": f"{host.get('cpu')}, {host.get('cores')} cores",
+                "host": f"{host.get('cpu')}, {host.get('cores')} cores" if host else None,
                 "labels_from": "campaign",
                 "tool": facts["workload_tool"],
                 "duration_s": facts.get("slice_s"),

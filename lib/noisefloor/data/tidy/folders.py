@@ -117,14 +117,14 @@ def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
     """run.json of one run; with `verify` its files are checked against their sha256. Raises
     Damaged."""
     try:
+        if link := next((p for p in run.iterdir() if p.is_symlink()), None):
+            raise ValueError(f"{link.name} is a link to somewhere else")
         facts: dict[str, Any] = json.loads((run / "run.json").read_text())
         if facts["format"] != FORMAT:
             raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
         datetime.fromisoformat(facts["start"])
         if wrong := next((k for k in _RUN if k not in facts), "") or _wrong(facts, _RUN):
             raise ValueError(f"its {wrong} is missing or of a wrong type")
-        if verify and (link := next((p for p in run.iterdir() if p.is_symlink()), None)):
-            raise ValueError(f"{link.name} is a link to somewhere else")
         for name, digest in facts["sha256"].items() if verify else ():
             if sha256(run / Path(name).name) != digest:
                 raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
