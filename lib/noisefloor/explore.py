@@ -230,8 +230,7 @@ class Question:
 
     @cached_property
     def apart(self) -> pd.DataFrame:
-        """`results.apart` of two campaigns; without rows for one, for more, and beside a page: it may
-        hold the other one."""
+        """`results.apart` of two campaigns; without rows for one, for more, and beside a page."""
         parts = [rows for _, rows in self._parts]
         two = len(parts) == len(self._there) == 2 and not any(map(_is_page, self.sources))
         return results.apart(*parts) if two else pd.DataFrame()

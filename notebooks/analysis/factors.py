@@ -16,8 +16,9 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
     do beyond the sum of each alone: columns setting, change_pct, lo_pct, hi_pct, verdict. Empty for a
     single arm.
 
-    There is no word while an arm has none: its ends may be a range of boots. Weighted sums of the arms' log changes. Arms share no run, so their errors are independent and the
-    distances to the ends add as squares (MOVER: Zou and Donner 2008)."""
+    Weighted sums of the arms' log changes. Arms share no run, so their errors are independent and the
+    distances to the ends add as squares (MOVER: Zou and Donner 2008). There is no word while an arm has
+    none: its ends may be a range of boots."""
     columns = ["setting", *ENDS, "verdict"]
     rows = _of_arms(page, metric).set_index("arm")
     arms = page.study.compared

@@ -293,7 +293,7 @@ def test_a_campaign_that_can_be_continued_is_not_opened(recorded, tmp_path, monk
     for name, changes in (("a", {}), ("b", begun), ("c", begun | {"engine": {}})):
         answering(recorded, tmp_path / name, "headline", **changes)
     assert results.named("a, c") == (tmp_path / "a", tmp_path / "c")
-    left = "b has not ended, and the command that began it continues it; it is judged once, at its end"
+    left = "b has not ended, and the command that began it continues it; it is judged once, at"
     with pytest.raises(Refusal, match=left):
         results.folder_of("b")
 
