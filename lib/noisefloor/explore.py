@@ -230,9 +230,9 @@ class Question:
 
     @cached_property
     def apart(self) -> pd.DataFrame:
-        """`results.apart` of two campaigns; without rows for one, and for more."""
+        """`results.apart` of two campaigns; without rows for one, for more, and beside a page."""
         parts = [rows for _, rows in self._parts]
-        two = len(parts) == len(self._there) == 2
+        two = len(parts) == len(self._there) == 2 and not any(map(_is_page, self.sources))
         return results.apart(*parts) if two else pd.DataFrame()
 
     @cached_property

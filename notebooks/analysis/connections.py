@@ -22,6 +22,7 @@ from analysis.estimates import (
     to_percent,
     with_ends,
 )
+from noisefloor.data.results import Results
 from noisefloor.model import Arm
 from noisefloor.show.plots.canvas import PAGE
 from noisefloor.show.plots.series import LIMITS
@@ -152,14 +153,17 @@ def signed(
     arms: Sequence[Arm],
 ) -> pd.DataFrame:
     """What a connection should cost the server at least, its one signature, beside what was measured:
-    columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
-    the first comparison. rates: signatures a second by key; arms: those of the study."""
+    columns arm, key, expected_ms, and with its interval server CPU more_ms, against the first baseline
+    that signs nothing. rates: signatures a second by key; arms: those of the study."""
     keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
-    rows = leading_rows(verdicts, "cpu_per_connection", (CONNECTING,))
+    unsigned = verdicts[~verdicts["baseline"].isin(keys)]
+    rows = leading_rows(unsigned, "cpu_per_connection", (CONNECTING,))
+    measured = counting(tidy[tidy["workload"].eq(CONNECTING)])
     found = []
     for row in rows.to_dict("records"):
         if (key := keys.get(row["arm"])) in rates:
-            base = tidy[(tidy["metric"] == row["metric"]) & (tidy["workload"] == row["workload"])]
+            base = measured[measured["metric"] == row["metric"]]
+            base = base if row["joint"] else base[base["threads"] == row["threads"]]
             beside = base[base["arm"] == row["arm"]]["campaign"]  # medians of one machine and day
             base = base[base["campaign"].isin(beside) & (base["arm"] == row["baseline"])]
             base = 1e3 * base["value"].median()
@@ -199,6 +203,13 @@ def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
         found.append(row)
     single = ["campaign"] if rows["campaign"].nunique() < 2 else []
     return pd.DataFrame(found).drop(columns=single, errors="ignore")
+
+
+def fastest(page: Results) -> pd.DataFrame:
+    """`rates` of connections as fast as they are made, of the question that asks how many there are; of a
+    campaign that asked all questions at once, of all its arms."""
+    asked = [p.folder.name for p in page.parts if p.study.key in ("headline", "")]
+    return rates(page.tidy[page.tidy["campaign"].isin(asked)], CONNECTING)
 
 
 def native(tidy: pd.DataFrame) -> pd.DataFrame:

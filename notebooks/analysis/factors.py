@@ -17,7 +17,8 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
     single arm.
 
     Weighted sums of the arms' log changes. Arms share no run, so their errors are independent and the
-    distances to the ends add as squares (MOVER: Zou and Donner 2008)."""
+    distances to the ends add as squares (MOVER: Zou and Donner 2008). There is no word while an arm has
+    none: its ends may be a range of boots."""
     columns = ["setting", *ENDS, "verdict"]
     rows = _of_arms(page, metric).set_index("arm")
     arms = page.study.compared
@@ -36,6 +37,7 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
             weights[f"{name}: {base} to {value}"] = high / high.sum() - low / low.sum()
     if values.shape == (4, 2):
         weights["both, beyond the sum of each alone"] = np.array([1.0, -1.0, -1.0, 1.0])
+    open_ = rows.loc[ends.index, "verdict"].eq(verdict.PROVISIONAL).any()
     margin, lines = math.log1p(schedule.margin_pct(page.study, metric) / 100), []
     for change, w in weights.items():
         of, w = logs[w != 0], w[w != 0]
@@ -43,7 +45,7 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
         reach = w[:, None] * (of[:, 1:] - of[:, :1])
         lo = middle - np.hypot.reduce(reach.min(axis=1))
         hi = middle + np.hypot.reduce(reach.max(axis=1))
-        word = verdict.word(lo, hi, margin, metric)
+        word = verdict.PROVISIONAL if open_ else verdict.word(lo, hi, margin, metric)
         lines.append((change, *100 * np.expm1([middle, lo, hi]), word))
     return pd.DataFrame(lines, columns=columns)
 

@@ -12,12 +12,15 @@ def price(page: Results, workload: str) -> pd.DataFrame:
     """What an arm costs in processor cores at the throughput that the baseline reached: columns
     threads, arm, at TPS, baseline cores, more cores, lo, hi (the interval of CPU per transaction, at
     the baseline's median), verdict."""
-    if len(page.parts) > 1:
-        parts = [p for p in page.parts if len(p.judged(workload, "tps"))] or page.parts[:1]
-        return pd.concat((price(part, workload) for part in parts), ignore_index=True)
-    runs = results.only(page.judged(workload), arm=page.study.baseline.name)
+    parts = [p for p in page.parts if len(p.judged(workload, "tps"))] or page.parts[:1]
+    return pd.concat((_price(page, part, workload) for part in parts), ignore_index=True)
+
+
+def _price(page: Results, part: Results, workload: str) -> pd.DataFrame:
+    """The rows of `price` of the question that a campaign leads."""
+    runs = results.only(part.judged(workload), arm=part.study.baseline.name)
     middle = runs.groupby(["threads", "metric"])["value"].median().unstack()
-    rows = page.of(workload, CPU, control=False)
+    rows = page.of(workload, CPU, control=False, question=part.study.key)
     rows = rows[~rows["joint"]].join(middle.reindex(columns=["tps", CPU]), on="threads")
     cores = rows["tps"] * rows[CPU]
     columns = {

@@ -83,14 +83,14 @@ def test_several_variables_make_every_combination_against_the_first():
 class Told(results.Results):
     """Results whose verdict table is given."""
 
-    def __init__(self, chosen, rows):
+    def __init__(self, chosen, rows, verdict="faster"):
         super().__init__(Path())
         columns = ["arm", "change_pct", "lo_pct", "hi_pct"]
         table = pd.DataFrame(rows, columns=columns)
         table = table.assign(
             workload=chosen.workloads[0].name, metric="tps", question="", joint=False, control=False
         )
-        table = table.assign(threads=4, processor=self.processor)
+        table = table.assign(threads=4, processor=self.processor, verdict=verdict)
         self.__dict__ |= {"study": chosen, "verdicts": table}
 
     processor = "p"
@@ -127,6 +127,14 @@ def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
     found = factors.effects(Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]))
     assert list(found["verdict"]) == ["cannot tell", "faster"]
     assert factors.effects(Told(two, [("a=2", 1.0, 0.5, 1.5)])).empty  # an arm without a row
+
+
+def test_effects_of_arms_that_have_no_word_yet_have_none():
+    """Their ends may be a range of boots, and no interval."""
+    told = Told(own(("a=1,2,3",)), [("a=2", 5.0, 4.0, 6.0), ("a=3", 9.0, 8.0, 10.0)], "provisional")
+    found = factors.effects(told)
+    assert set(found["verdict"]) == {"provisional"}
+    assert list(found["lo_pct"]) == pytest.approx([4.0, 8.0])
 
 
 # -- what a server says to it ----------------------------------------------------------------------

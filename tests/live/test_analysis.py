@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -233,6 +234,13 @@ def test_a_table_has_what_was_measured(recorded):
     assert plots.pooling(even)
 
 
+def test_how_many_connections_a_server_takes_is_told_of_the_arms_of_that_question(recorded):
+    login = results.load(paths.campaign("ssl-connections-login-standard-20261130-065913"))
+    assert len(connections.rates(login.tidy, "sustained"))
+    assert connections.fastest(login).empty
+    assert set(connections.fastest(recorded)["threads"]) == {1, 4, 16, 32}
+
+
 def test_a_tunnel_against_a_key_of_4096_bits():
     """As the source compared them, at each thread count, from pairs with a third arm."""
     values = {"plain TCP": 4000.0, "TLS 1.3, RSA 4096": 150.0, "SSH aes256-ctr": 1500.0}
@@ -257,6 +265,31 @@ def verdicts(*rows, **more):
 
 
 RATE = "connections_per_second"
+
+
+def test_a_signature_is_told_of_arms_whose_baseline_signs_nothing():
+    """In units of the baseline at the thread count of the row, or at all of them."""
+    cpu, kinds = "cpu_per_connection", ("plain TCP", "TLS 1.3, P-256")
+    t = joined(
+        *(
+            tidy("sustained", {arm: {cpu: seconds} for arm in kinds}, n)
+            for n, seconds in ((1, 1e-3), (16, 3e-3))
+        )
+    )
+    keys = {arm: {"key": "P-256"} for arm in (kinds[1], "all new", "context kept")} | {kinds[0]: {}}
+    arms = [SimpleNamespace(name=name, how=how) for name, how in keys.items()]
+    row = ("sustained", cpu, "context kept", -3.0, -9.0, 3.0, "cannot tell")
+    login = verdicts(row, baseline="all new", question="login", threads=1)
+    asked = t, {"P-256": [40_000.0]}, arms
+    assert connections.signed(login, *asked).empty
+    row = ("sustained", cpu, kinds[1], 100.0, 90.0, 110.0, "more")
+    for more, base in (({"threads": 1}, 1.0), ({"joint": True}, 2.0)):
+        rows = joined(login, verdicts(row, **more))
+        (found,) = connections.signed(rows, *asked).to_dict("records")
+        assert (found["arm"], found["key"], found["expected_ms"]) == (kinds[1], "P-256", 0.025)
+        assert found["server CPU more_ms"] == pytest.approx(base, rel=0.02)
+        ends = (0.9 * base, 1.1 * base)
+        assert interval(found, "server CPU more_ms") == pytest.approx(ends, rel=0.02)
 
 
 def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
@@ -589,6 +622,20 @@ def test_the_price_in_cores_is_throughput_times_cpu(smoke):
     assert 0 < row["baseline cores"] < 64
     share = row["more cores"] / row["baseline cores"]
     assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
+
+
+def test_the_price_of_a_question_is_that_of_all_its_campaigns(smoke):
+    """Not of the one that leads it, judged by itself."""
+    work = results.main_workload(smoke)
+    other = SimpleNamespace(
+        study=SimpleNamespace(key="writes"), processor="P", judged=lambda *_: pd.DataFrame()
+    )
+    told = smoke.verdicts.assign(lo_pct=-50.0, verdict="provisional")
+    page = results.Results(smoke.folder)
+    vars(page).update(parts=(smoke, other), verdicts=told)
+    (row,) = tablespaces.price(page, work).to_dict("records")
+    assert row["verdict"] == "provisional"
+    assert row["lo"] == pytest.approx(-0.5 * row["baseline cores"], abs=1e-3)
 
 
 def test_what_everything_costs_is_told_where_it_was_measured(smoke):

@@ -517,20 +517,13 @@ def test_up_to_nine_percent_is_a_limit_that_a_smaller_change_keeps(lo, hi, verdi
     assert f"up to 9 % penalty ({label}). {word} " in said
 
 
-@pytest.mark.parametrize(
-    ("lo", "hi", "word"),
-    [
-        (-85.7, -83.3, HOLDS),  # the nearest ends are 4.7 times apart: -78.7 %
-        (-80.0, -77.8, HOLDS),
-        (-75.0, -66.7, BREAKS),
-    ],
-)
-def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
-    metric, label = "connections_per_second", "native, against an SSH tunnel"
-    r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", (lo, hi, "slower", {}))
-    said = claims.stands(r, label)
-    told = f"{label}; that is 4.7 times slower or more"
-    assert f"4.7 times slower than SSH ({told}). {word} " in said
+def test_tls_against_a_tunnel_is_not_compared_with_tls_against_plain_tcp():
+    """Which is all that a page has whose tunnels were skipped."""
+    rows = (-85.7, -83.3, "slower", {"baseline": "plain TCP"})
+    r = campaign_of("ssl-connections", "connections_per_second", "TLS 1.3, RSA 4096", rows)
+    why = "theirs is the most that a server could do, against a tunnel"
+    said = claims.stands(r, "native, against an SSH tunnel", arm="TLS 1.3, RSA 4096")
+    assert said == f"A blog (MySQL 5.6): 4.7 times slower than SSH. Not comparable: {why}."
 
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}

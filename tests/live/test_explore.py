@@ -153,6 +153,13 @@ def test_two_campaigns_stand_beside_each_other():
     assert row["lo_pct"] < row["difference_pct"] < row["hi_pct"]
 
 
+def test_a_page_is_not_compared_with_a_campaign_that_it_holds(binlog):
+    q = explore.Question((results.load(binlog.folder), binlog), "in memory", "tps")
+    assert q.verdicts["campaign"].nunique() == 2
+    assert q.apart.empty
+    assert "The second against the first" not in q.tables
+
+
 # -- archives --------------------------------------------------------------------------------------
 
 

@@ -440,7 +440,12 @@ def test_alternative_text_comes_from_the_verdict_table():
         "Transactions per second at 1 thread, encrypted against plain: slower, −4.0\u202f% "
         "(−5.0 to −3.0\u202f%)."
     )
+    assert plots.alt(TABLE.head(1).assign(rate=math.nan)) == plots.alt(TABLE.head(1))
     assert "over all thread counts" in plots.alt(TABLE)
+    some = plots.alt(TABLE.assign(label="1 to 16 threads together"))  # of a published claim
+    assert "Transactions per second 1 to 16 threads together, " in some
+    assert "over all thread counts" not in some
+    assert "at 1 thread, " in some
 
 
 def test_in_jupyterlab_its_own_rules_give_way():

@@ -792,6 +792,16 @@ def test_recorded_means_the_newest_recorded_campaign_that_is_judged(home):
         report.plan(["none"], "recorded")
 
 
+@pytest.mark.parametrize("broken", ["", "[]", "{"])
+def test_a_campaign_that_cannot_be_read_hides_no_other(home, broken):
+    there = recorded("read-a", "read", "2026-11-20T10:00")
+    (recorded("read-b", "read", "2026-11-21T10:00") / "campaign.json").write_text(broken)
+    assert report.leading_campaign("read") == "read-a"
+    shutil.rmtree(there)
+    assert report.leading_campaign("read") is None
+    assert report.leading_campaign("read-b") is None  # its folder's name is no study
+
+
 def test_a_recorded_page_holds_all_campaigns_of_all_its_questions(home):
     write(home, "asked", ["1"], 'campaign = ""\nquestion = ""\n')
     told = {"profile": {"name": "standard"}, "workloads": [{}]}

@@ -198,6 +198,16 @@ def test_what_is_no_page_is_refused(project, tmp_path, holds, sentence):
     refused(noisefloor("verify", folder), words=sentence)
 
 
+def test_a_page_that_is_cut_off_is_refused(tmp_path):
+    page = tmp_path / "cut.html"
+    made = '<meta name="noisefloor" content="{&#34;campaigns&#34;: {}}"><main>'
+    page.write_text(f"{made}</main>")
+    assert verified.pages(page) == [page]
+    page.write_text(made)
+    with pytest.raises(report.ReportError, match=r"cut\.html is cut off; nothing was verified"):
+        verified.pages(page)
+
+
 def test_an_index_among_the_pages_is_passed_over(page, project):
     beside = page.parent / "index.html"
     shutil.copy(paths.reports() / "index.html", beside)

@@ -11,6 +11,7 @@ from conftest import documented, planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
 from noisefloor.data import design, question, results, tidy
+from noisefloor.text import Refusal
 
 VERDICTS = {"slower", "faster", "more", "less", "larger", "smaller", "same", "cannot tell"}
 
@@ -282,6 +283,19 @@ def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path)
     for folder in (three[0], three[2], tmp_path / "d", tmp_path / "f"):
         assert [f.name for f in results.beside(folder)] == ["b", "c", "d", "f", "a", "k"]
     assert results.beside(recorded) == (recorded,)  # which asked everything at once
+
+
+def test_a_campaign_that_can_be_continued_is_not_opened(recorded, tmp_path, monkeypatch):
+    """Who saw an estimate could stop where it suits. Two commands that were timed are judged: nothing
+    continues them."""
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
+    begun = {"finished": ""}
+    for name, changes in (("a", {}), ("b", begun), ("c", begun | {"engine": {}})):
+        answering(recorded, tmp_path / name, "headline", **changes)
+    assert results.named("a, c") == (tmp_path / "a", tmp_path / "c")
+    left = "b has not ended, and the command that began it continues it; it is judged once, at"
+    with pytest.raises(Refusal, match=left):
+        results.folder_of("b")
 
 
 def test_a_short_campaign_stands_for_itself(recorded, tmp_path):

@@ -62,13 +62,12 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
     says = f"{SOURCES[r.study.name]['short']}: {source['said']}"
-    unmeasured = SOURCES[r.study.name]["unmeasured"] * rows.empty
-    if why := source["not_comparable"] or unmeasured:
+    if why := source["not_comparable"] or (rows.empty and SOURCES[r.study.name]["unmeasured"]):
         return f"{says}. Not comparable: {why}."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limit = source["limit"]
-    asserted = agree.claimed(claimed, most=limit == "most", least=limit == "least")
+    asserted = agree.claimed(claimed, most=limit == "most")
     answered: dict[str, list[str]] = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
         alike: dict[str, list[Row]] = {}
@@ -96,11 +95,11 @@ def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, A
 
 
 def _in_unit(claimed: float, limit: str, metric: str, times: bool | None = None) -> str:
-    """A claimed change in the unit of ours: `-8.3 %`, `at most -9.0 %`, `4.7 times slower or more`."""
+    """A claimed change in the unit of ours: `-8.3 %`, `at most -9.0 %`."""
     if not claimed:
         return "no change"
     size = amounts.spread(claimed, claimed, metric, times=times)
-    return {"most": f"at most {size}", "least": f"{size} or more"}.get(limit, size)
+    return f"at most {size}" if limit else size
 
 
 def _at(part: Sequence[Row]) -> str:

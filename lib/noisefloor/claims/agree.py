@@ -4,7 +4,6 @@ A claim is a range of changes of the arm against our baseline, in percent of the
 is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It agrees if it
 overlaps our range."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -21,14 +20,9 @@ def change_of_claim(percent: float, *, ahead: bool, of_leader: bool) -> float:
     return 100 * ((ratio if ahead else 1 / ratio) - 1)
 
 
-def claimed(percent: float, *, most: bool = False, least: bool = False) -> Range:
-    """The range of a claimed change. most: it is a limit that smaller changes keep; least: one that
-    larger changes keep."""
-    if most:
-        return min(percent, 0.0), max(percent, 0.0)
-    if least:
-        return (percent, math.inf) if percent >= 0 else (-100.0, percent)
-    return percent, percent
+def claimed(percent: float, *, most: bool = False) -> Range:
+    """The range of a claimed change. most: it is a limit that smaller changes keep."""
+    return (min(percent, 0.0), max(percent, 0.0)) if most else (percent, percent)
 
 
 def agreement(theirs: Range, ours: Range) -> str:

@@ -83,19 +83,21 @@ def named(text: str) -> tuple[Path, ...]:
 
 
 def folder_of(name: str) -> Path:
-    """The folder of a campaign by its name. Raises paths.NotFound, and Refusal while it is measured:
-    nobody sees an estimate before its end."""
+    """The folder of a campaign by its name. Raises paths.NotFound, and Refusal while it is measured or
+    can be continued: nobody sees an estimate before its end."""
     folder = paths.campaign(name)
     try:
         with tidy.locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
-            return folder
+            facts = facts_of(folder)
+            if facts.get("finished") != "" or not facts.get("engine"):  # nothing continues `time`
+                return folder
+        state = "has not ended, and the command that began it continues it"
     except BlockingIOError:
         facts = tidy.meta(folder)
-    budget_min, spent_min = facts["profile"]["budget_min"], facts["spent_s"] / 60
-    raise Refusal(
-        f"{name} is still being measured: at most {max(budget_min - spent_min, 0.0):.1f} of"
-        f" {budget_min:.1f} minutes of measuring are left; it is judged once, at its end"
-    )
+        budget_min, spent_min = facts["profile"]["budget_min"], facts["spent_s"] / 60
+        left = f"{max(budget_min - spent_min, 0.0):.1f} of {budget_min:.1f} minutes of measuring"
+        state = f"is still being measured: at most {left} are left"
+    raise Refusal(f"{name} {state}; it is judged once, at its end")
 
 
 def beside(folder: Path) -> tuple[Path, ...]:
@@ -103,10 +105,10 @@ def beside(folder: Path) -> tuple[Path, ...]:
     ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
     For a short campaign: itself, and the newest of the other questions. A campaign of all questions at
     once is alone on its page."""
-    leading = _facts(folder)
+    leading = facts_of(folder)
     if not leading.get("key"):
         return (folder,)
-    every = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
+    every = {f.parent: facts_of(f.parent) for f in folder.parent.glob("*/campaign.json")}
     kept: dict[str, list[Path]] = {leading["key"]: [folder]}
     for other, facts in sorted(every.items(), key=lambda item: _ended(*item), reverse=True):
         alike = _alike(facts) == _alike(leading) and facts.get("key")
@@ -127,12 +129,13 @@ def asked_by(facts: Facts) -> dict[str, str]:
         return {}
 
 
-def _facts(folder: Path) -> Facts:
+def facts_of(folder: Path) -> Facts:
+    """campaign.json, unchecked; {} where it cannot be read, or holds no facts."""
     try:
-        facts: Facts = json.loads((folder / "campaign.json").read_text())
+        facts = json.loads((folder / "campaign.json").read_text())
     except (OSError, ValueError):
         return {}
-    return facts
+    return facts if isinstance(facts, dict) else {}
 
 
 def _alike(facts: Facts) -> tuple[Any, ...]:

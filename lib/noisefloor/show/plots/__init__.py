@@ -106,7 +106,8 @@ def alt(verdicts: pd.DataFrame) -> str:
     parts = []
     for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
         rate = getattr(row, "rate", 0)
-        where = f"at {rate:,.0f} a second" if rate else threads_label(row.threads, joint)
+        where = f"at {rate:,.0f} a second" if rate > 0 else threads_label(row.threads, joint)
+        where = getattr(row, "label", where) if joint else where  # a claim says of which counts
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
             f"{f' {where}' if where else ''}, {arm_label(row.arm)} against {row.baseline}: "

@@ -1,6 +1,5 @@
 """Many pages: planned, and made in parallel."""
 
-import json
 import time
 import tomllib
 import traceback
@@ -58,9 +57,9 @@ def _finished(study: str, *folders: Path) -> Iterator[tuple[dict[str, Any], Path
     """(campaign.json, folder) of every campaign of a study's page in `folders` that came to its
     end."""
     for file in (f for folder in folders for f in folder.glob("*/campaign.json")):
-        facts = json.loads(file.read_text())
+        facts = results.facts_of(file.parent)
         page = page_of(facts.get("study", file.parent.name), facts.get("key", ""))
-        if page == study and facts.get("finished") != "":
+        if facts and page == study and facts.get("finished") != "":
             yield facts, file.parent
 
 

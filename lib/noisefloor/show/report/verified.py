@@ -103,10 +103,11 @@ def text(result: Mapping[str, Any]) -> str:
 def _made(page: Path) -> dict[str, Any]:
     """How a page was made: notebook, parameters, campaigns (names), raw (folder -> digest),
     method."""
-    meta = re.search(r'<meta name="noisefloor" content="([^"]*)">', page.read_text())
-    if not meta:
-        words = f"{page} is no page of Noisefloor: it does not say how it was made"
-        raise refused(words, "verified")
+    text = page.read_text()
+    meta = re.search(r'<meta name="noisefloor" content="([^"]*)">', text)
+    if not meta or "</main>" not in text:
+        wrong = "no page of Noisefloor: it does not say how it was made" if not meta else "cut off"
+        raise refused(f"{page} is {wrong}", "verified")
     made = json.loads(html.unescape(meta[1]))
     names = [name for text in made["campaigns"].values() for name in results.names(text)]
     return made | {"campaigns": names}

@@ -516,7 +516,8 @@ def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
     study = behind[-1].study if behind and has_value(row["lo_pct"]) else None
     if study is None or schedule.at_once(study, work := study.workload(row["workload"])):
         return ""
-    known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
+    scatter = question.taus().get(design.instrument(study, work.name), {})
+    known = scatter.get(row["metric"], {}).get("value", 0.0)
     if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
         return ""
     moved = cost(row["metric"])
