@@ -328,7 +328,7 @@ def test_a_server_that_ended_ends_the_campaign_and_leaves_out_no_arm(campaign, m
     pool.servers[0].process.kill()
     pool.servers[0].process.wait()
     assert second.arm is chosen.arms[1]
-    with pytest.raises(ServerError, match="^the server is not running"):
+    with pytest.raises(ServerError, match=r"^the server is not running"):
         loop._make(c, pool, second, 1)
     assert c.meta["skipped"] == {}
 
