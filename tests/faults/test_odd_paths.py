@@ -1,7 +1,10 @@
 """Folders with odd names: spaces, letters of other alphabets, signs that option files read, and
 paths longer than a socket's may be. And names of arms that look alike."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +12,7 @@ from conftest import moved
 from live import Live, asked
 from noisefloor import model as study
 from noisefloor import schedule, studies
+from noisefloor.measure.folder import Folder
 from noisefloor.model import Arm, StudyError
 from noisefloor.servers import engines
 from noisefloor.servers.sandbox import sandbox
@@ -49,6 +53,19 @@ def test_a_page_in_such_a_folder(project):
 
 
 SMOKE = studies.load(study.Request("binlog-encryption", profile="smoke"))
+
+
+def test_such_a_folder_is_not_kept_with_a_server_s_variables(tmp_path):
+    place = tmp_path / f'{ODD} "q"' / "s1"
+    values = {"datadir": f"{place}/data/", "tmpdir": str(place.parent), "init_connect": 'ü "\\'}
+    server = SimpleNamespace(
+        folder=place, socket=Path("/tmp/s1.sock"), settings={}, variables=lambda: values
+    )
+    campaign = object.__new__(Folder)
+    campaign.study, campaign.folder = SMOKE, tmp_path
+    text = (tmp_path / campaign._variables(server)["file"]).read_text()
+    shown = {"datadir": "<server>/data/", "tmpdir": "<server>"}
+    assert json.loads(text) == values | shown
 
 
 @pytest.mark.parametrize(

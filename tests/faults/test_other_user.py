@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from conftest import COMMAND, ROOT, environment, mostly, moved
+from noisefloor import paths
+from noisefloor.servers import prebuilt
 from noisefloor.servers.sandbox import sandbox
 
 NOBODY = 65534
@@ -142,6 +144,21 @@ def test_every_key_of_a_server_is_its_owner_s_and_gone_with_it(template, shop):
     server.remove()
     assert not server.folder.exists()
     assert not server.socket.exists()
+
+
+def test_what_is_kept_of_a_loaded_server_is_its_owner_s_and_named(home, mysql, shop, monkeypatch):
+    """Later campaigns copy it, with the passwords and the keyring that open it."""
+    monkeypatch.setattr(prebuilt, "_WORTH_S", 0)
+    server = mysql.sibling(shop / "loaded")
+    prebuilt.take(server, ["content"], lambda: mysql.copy_to(server))
+    server.remove()
+    (folder,) = paths.prebuilt().iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {p.name for p, mode in keys(folder).items() if mode & 0o177} == set()
+    words = (ROOT / "SECURITY.md").read_text()
+    named = {p.name for p in folder.iterdir() if f"`{p.name}`" in words}
+    assert named == {p.name for p in folder.iterdir()} - {"data"}
+    assert {"keyring", "client.cnf", "sysbench.cnf"} == named
 
 
 @pytest.mark.slow

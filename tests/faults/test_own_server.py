@@ -283,6 +283,21 @@ def test_what_the_server_changes_along_with_it_is_put_back(theirs):
     assert any("SET GLOBAL innodb_max_dirty_pages_pct = 5;" in s for s in said)
 
 
+@on("mariadb")
+def test_a_schema_whose_creation_was_not_answered_is_dropped(theirs, monkeypatch):
+    change = guest.Guest.change
+
+    def lost(self, statement, **values):
+        change(self, statement, **values)
+        if statement.startswith("CREATE DATABASE"):
+            raise ServerError("the server gave no answer in 60 s")
+
+    monkeypatch.setattr(guest.Guest, "change", lost)
+    with pytest.raises(ServerError, match="gave no answer"):
+        measured(theirs.url)
+    theirs.unchanged()
+
+
 def changed(theirs: Theirs) -> dict[str, str]:
     """Variables that are not as they were -> how they were."""
     now = theirs.server.variables()

@@ -213,6 +213,14 @@ def test_a_pipe_that_is_over_ends_at_once(tmp_path, data, password):
     backup._must(took, cut=True)
 
 
+def test_no_server_of_another_arm_runs_beside_the_one_that_is_measured():
+    plain, encrypted, stopped = (SimpleNamespace(process=p) for p in ("1", "2", None))
+    pool = object.__new__(backup.BackupPool)
+    pool.servers, pool.extra = [plain], {"encrypted tables": encrypted, "copied tables": stopped}
+    assert pool.idle(plain) == {"idle0": encrypted}
+    assert pool.idle(encrypted) == {"idle0": plain}
+
+
 def test_an_archive_that_is_not_what_its_arm_says_is_an_error(tmp_path):
     file = tmp_path / "archive"
     for head, kind in (

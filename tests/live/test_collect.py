@@ -16,10 +16,11 @@ from conftest import ENGINES, moved, planned
 from noisefloor import model as study
 from noisefloor import schedule, studies
 from noisefloor.data import design, results, tidy
-from noisefloor.measure import collect, loading
+from noisefloor.measure import collect, course, loading
 from noisefloor.measure.campaign import Campaign
 from noisefloor.measure.folder import resumable, write_json
 from noisefloor.measure.gate import FIRST, WAITING
+from noisefloor.measure.progress import Progress
 from noisefloor.servers import doctor, engines
 from noisefloor.show import report
 
@@ -219,6 +220,19 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
     assert said == [f"{unfinished.name} was begun on another processor and is not continued"]
     (unfinished / "campaign.json").write_text("{")
     assert resumable(chosen, build, said.append) is None
+
+
+def test_a_campaign_is_not_continued_with_another_seed(home):
+    def begun(seed):
+        asked, builds = replace(ASKED, seed=seed), {"": engines.find("mysql")}
+        with course.open_campaign(LONG, builds, asked, Progress()) as campaign:
+            return campaign.folder, campaign.seed
+
+    first, second = begun(5), begun(6)
+    assert (first[1], second[1]) == (5, 6)
+    assert begun(5) == first
+    assert begun(6) == second
+    assert begun(None) == max(first, second)  # the newest
 
 
 @pytest.fixture

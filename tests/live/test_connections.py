@@ -17,7 +17,7 @@ from conftest import alive, campaigns, moved, until
 from noisefloor import model as study
 from noisefloor import parse, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import asking, child, connections, tools
+from noisefloor.measure import asking, child, connections, loop, tools
 from noisefloor.servers import engines, evidence, wire
 from noisefloor.servers.server import ServerError
 
@@ -318,6 +318,39 @@ def test_a_tunnel_is_the_one_that_its_arm_says(bench):
     assert ["-N" in r.tunnel.process.args for r in routes] == [False, True, False]
     assert routes[0].tunnel is routes[2].tunnel
     assert routes[0].port != routes[1].port
+
+
+def test_a_server_that_ended_ends_the_campaign_and_leaves_out_no_arm(campaign, mysql):
+    chosen = replace(CHOSEN, arms=(BY_NAME["TLS 1.2, RSA 2048"], BY_NAME["TLS 1.3, P-256"]))
+    c, pool = campaign(chosen, mysql)
+    second = schedule.cells(chosen)[-2]
+    pool.ready(chosen.arms[0], second.workload)
+    pool.servers[0].process.kill()
+    pool.servers[0].process.wait()
+    assert second.arm is chosen.arms[1]
+    with pytest.raises(ServerError, match=r"^the server is not running"):
+        loop._make(c, pool, second, 1)
+    assert c.meta["skipped"] == {}
+
+
+def test_a_server_at_the_far_end_that_did_not_start_is_not_the_next_one():
+    pool = object.__new__(connections.ConnectionPool)
+    pool.link = SimpleNamespace(hosts=wire.Link.hosts, server=("nsenter",), delay=lambda ms: None)
+    pool.far, tries = None, iter(["it did not answer", ""])
+
+    def start():
+        if why := next(tries):
+            raise ServerError(why)
+
+    built = engines.Engine(kind="mysql", version="9.7.4", command=("mysqld",), origin="here")
+    pool.fresh = lambda arm, **settings: SimpleNamespace(engine=built, start=start, **settings)
+    away = asked("distance").workload("40 ms away")
+    with pytest.raises(ServerError, match="it did not answer"):
+        pool.ready(BY_NAME["plain TCP"], away)
+    server = pool.server(BY_NAME["plain TCP"], away)
+    assert server is pool.far
+    assert server.engine.command == ("nsenter", "mysqld")
+    assert list(tries) == []  # the second one has started
 
 
 def link_or_skip(folder):

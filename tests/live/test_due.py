@@ -135,6 +135,14 @@ def test_what_is_not_counted(recorded, changes):
     assert found()["sittings"] == 0
 
 
+def test_a_campaign_that_measured_nothing_is_no_sitting(recorded):
+    """All that it asked was skipped. The boot is not asked again, the next one is."""
+    recorded(boot="one", slices_s=0.0)
+    assert found()["sittings"] == 0
+    recorded(slices_s=0.0)
+    assert found() is None
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 1}'])
 def test_a_damaged_campaign_is_not_counted(recorded, text):
     (recorded() / "campaign.json").write_text(text)

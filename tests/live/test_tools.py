@@ -11,7 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from conftest import mostly
+from conftest import mostly, until
 from noisefloor import model as study
 from noisefloor import parse, studies
 from noisefloor.data import tidy
@@ -191,7 +191,17 @@ def test_a_wrong_script_is_what_it_says(lent, mysql, tmp_path, script, text, say
         with pytest.raises(tools.ToolError, match=says) as e:
             gate.connected()
         assert password not in str(e.value)
+    assert password not in (tmp_path / "sysbench.txt").read_text()
     assert not (tmp_path / "gate").exists()
+
+
+def test_a_password_that_a_tool_printed_before_it_was_killed_is_not_kept(tmp_path):
+    options, out = tmp_path / "sysbench.cnf", tmp_path / "sysbench.txt"
+    options.write_text("mysql-password=nobody-else-s\n")
+    argv = ["sh", "-c", "echo it is nobody-else-s; exec sleep 60", f"--config-file={options}"]
+    with child.Child(argv, out) as tool:
+        until(lambda: tool.has_printed(b"nobody-else-s"), "password")
+    assert out.read_text() == f"it is {parse.HIDDEN}\n"
 
 
 def test_its_server_is_killed_while_it_waits(one, tmp_path):

@@ -52,7 +52,6 @@ class BackupPool(ServerPool):
         self.password = secret_file(self.kept / "passphrase", secrets.token_hex(16) + "\n")
         self.archives: dict[str, Path] = {}
         self.proved: set[str] = set()  # digests of unpacked trees that were started
-        self.extra: dict[str, Server] = {}
         # archives, the copy that MySQL makes first, a restored one, and of each server with tables
         # of its own also archives, which may not compress
         copied = copier(self.templates[""]) == "tar"

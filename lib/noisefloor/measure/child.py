@@ -62,13 +62,17 @@ class Child:
             self.end()
             raise
         self.process.returncode = os.waitstatus_to_exitcode(status)
+        return self.process.returncode, self._printed(), round(used.ru_utime + used.ru_stime, 3)
+
+    def _printed(self) -> str:
+        """What it printed, from now on without passwords, in `out` too."""
         self.text.seek(0)
         printed = self.text.read().decode(errors="replace")
         self.text.close()
         text = _hidden(printed, self.argv)
         if text != printed and self.out:  # a script of the user's own printed it
             self.out.write_text(text)
-        return self.process.returncode, text, round(used.ru_utime + used.ru_stime, 3)
+        return text
 
     @property
     def ended(self) -> bool:
@@ -92,7 +96,8 @@ class Child:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.text.close()
+        if not self.text.closed:
+            self._printed()
 
     def __enter__(self) -> Self:
         return self

@@ -21,7 +21,7 @@ from noisefloor.servers import engines, wire
 from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.sandbox import clock, secret_file
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.servers.session import SCHEMA, option_file
+from noisefloor.servers.session import SCHEMA, Refused, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
 
 _DEFAULT_KEY = "RSA 2048"
@@ -53,7 +53,6 @@ class ConnectionPool(ServerPool):
         self.keys = wire.certificates(self.kept / "tls", sorted(self.study.keys | {_DEFAULT_KEY}))
         self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
         self.link: Link | None = None
-        self.no_link = ""  # why there is none
         self.far: Server | None = None
         self.sshds: dict[bool, Sshd] = {}
         self.tunnels: dict[tuple[int | None, str, bool], Tunnel] = {}
@@ -93,8 +92,8 @@ class ConnectionPool(ServerPool):
         self._place(server, key)
         try:
             server.query(server.kind.RELOAD_TLS)
-        except Exception as e:
-            raise ServerError(f"the server refused the certificate: {e.__cause__ or e}") from None
+        except Refused as e:
+            raise ServerError(f"the server refused the certificate: {e}") from None
         self.serving[server.pid] = key
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
@@ -102,20 +101,15 @@ class ConnectionPool(ServerPool):
         return None if workload.distance_ms is None else self._far(workload.distance_ms)
 
     def _far(self, distance_ms: int) -> Server:
-        if self.link is None and not self.no_link:
-            try:
-                if os.geteuid():
-                    raise ServerError("network namespaces with a cable between them need root")
-                self.link = Link(self.kept / "link")
-            except (ServerError, engines.EngineMissing) as e:
-                self.no_link = str(e)
         if self.link is None:
-            raise ServerError(self.no_link)
+            if os.geteuid():
+                raise ServerError("network namespaces with a cable between them need root")
+            self.link = Link(self.kept / "link")
         if self.far is None:
-            self.far = self.fresh(Arm(""), bind_address=self.link.hosts[1])
-            engine = self.far.engine
-            self.far.engine = replace(engine, command=(*self.link.server, *engine.command))
-            self.far.start()
+            far = self.fresh(Arm(""), bind_address=self.link.hosts[1])
+            far.engine = replace(far.engine, command=(*self.link.server, *far.engine.command))
+            far.start()
+            self.far = far
         self.link.delay(distance_ms)
         return self.far
 
@@ -144,16 +138,16 @@ class ConnectionPool(ServerPool):
     # -- routes ----------------------------------------------------------------------------------
 
     def ready(self, arm: Arm, workload: Workload) -> None:
-        """Make sure that the arm and the workload can be measured here. Raises NotHere."""
-        try:
-            server = self.server(arm, workload) or self.servers[0]
-        except ServerError as e:
-            raise NotHere(workload.name, str(e)) from None
+        """Make sure that the arm can be measured here. Raises NotHere; ServerError, which ends the
+        campaign, where there is no link or a server did not start or has ended."""
+        server = self.server(arm, workload) or self.servers[0]
         try:
             openssl(arm.how.get("client", ""))
             self.route(server, arm)
             self._serve(server, arm.how.get("key"))
         except (ServerError, engines.EngineMissing) as e:
+            if server._ended(0):  # whatever the arm
+                raise
             raise NotHere(arm.name, str(e)) from None
 
     def route(self, server: Server, arm: Arm) -> _Route:

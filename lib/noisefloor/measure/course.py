@@ -57,7 +57,7 @@ def open_campaign(
     what one left changed on the servers of others is put back."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
-    folder = resumable(study, builds[""], progress.say)
+    folder = resumable(study, builds[""], progress.say, request.seed)
     if folder:
         progress.say(f"continuing {folder.name}")
     else:

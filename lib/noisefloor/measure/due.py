@@ -48,8 +48,8 @@ def due() -> list[Due]:
     lacking = []
     for study, fingerprint in _questions():
         mine = [c for c in campaigns if (c["fingerprint"], c["processor"]) == (fingerprint, here)]
-        sat = {c["sitting"] for c in mine}
-        if boot in sat or len(sat) >= study.sittings:
+        sat = {c["sitting"] for c in mine if c["runs"]}
+        if boot in {c["sitting"] for c in mine} or len(sat) >= study.sittings:
             continue
         name, key, minutes = study.name, study.key, _minutes(study)
         took = [c["minutes"] for c in campaigns if c["question"] == (name, key)]

@@ -102,15 +102,18 @@ def create(asked: str, facts: Mapping[str, Any]) -> Path:
     return folder
 
 
-def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
-    """The newest unfinished live campaign of the same study on the same build and processor."""
+def resumable(
+    study: Study, engine: engines.Engine, say: Callable[[str], None], seed: int | None = None
+) -> Path | None:
+    """The newest unfinished live campaign of the same study on the same build and processor, with
+    the same `seed` (None: any)."""
     here = design.processor_name({"host": doctor.host_facts()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             meta = tidy.meta(file.parent)
             if meta["finished"] or not _build(engine).items() <= meta["engine"].items():
                 continue
-            if "plan" in meta and study_of(meta) == study:
+            if "plan" in meta and seed in (None, meta["seed"]) and study_of(meta) == study:
                 if study.floor or design.processor_name(meta) == here:
                     return file.parent
                 say(f"{file.parent.name} was begun on another processor and is not continued")
@@ -253,11 +256,11 @@ class Folder:
         values, guest = server.variables(), bool(self.study.floor)
         if guest:
             values = {k: v for k, v in values.items() if not tidy.names_machine(k)}
-        text = json.dumps(values, indent=0, sort_keys=True)
+        text = json.dumps(values, indent=0, sort_keys=True, ensure_ascii=False)
         places = (server.folder, server.folder.parent, paths.engines(), paths.root())
         for private, shown in zip(places, ("server", "server", "engines", "project"), strict=True):
             for path in (private, private.resolve()):  # a link leads to another name of it
-                text = text.replace(str(path), f"<{shown}>")
+                text = text.replace(json.dumps(str(path), ensure_ascii=False)[1:-1], f"<{shown}>")
         text = server.nameless(text) if guest else text.replace(str(server.socket), "<socket>")
         if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
             text = text.replace(where, "<address>")

@@ -27,6 +27,7 @@ class ServerPool:
     ) -> None:
         self.folder, self.templates, self.study, self.address = folder, templates, study, address
         self.servers: list[Server] = []
+        self.extra: dict[str, Server] = {}  # by arm, those that arms have for themselves
         self._slow: dict[subprocess.Popen[bytes] | None, Throttle] = {}  # by process of a server
         self._count = 0
 
@@ -81,7 +82,7 @@ class ServerPool:
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""
-        up = [s for s in self.servers if s.process and s not in active]
+        up = [s for s in (*self.servers, *self.extra.values()) if s.process and s not in active]
         return {f"idle{i}": s for i, s in enumerate(up)}
 
     def throttle(self, server: Server, workload: Workload | None = None) -> None:

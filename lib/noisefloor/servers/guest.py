@@ -314,7 +314,7 @@ class Guest(Session):
             self.journal.write()
         try:
             self.change(f"CREATE DATABASE {SCHEMA}")
-        except ServerError:
+        except Refused:
             self.journal.schema = ""  # somebody else's may be there since
             raise
         self.change(f"CREATE TABLE {SCHEMA}.{self._token} (id INT PRIMARY KEY)")
@@ -362,7 +362,7 @@ class Guest(Session):
 
     def _ours(self) -> bool:
         """Whether the schema is the one that the journal tells of: its token is in it, or it is
-        empty and a killed command did not come to its token."""
+        empty and a command did not come to its token."""
         if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
             return False
         tables = {next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")}
