@@ -85,9 +85,7 @@ def test_what_is_asked_of_backups():
         assert {a.how.get("cipher") for a in s.compared} <= {None, "none", "aes-128-cbc", "sm4-cbc"}
 
 
-@pytest.mark.parametrize(
-    ("engine", "made"), [("mariadb", "mariadb-backup's output"), ("mysql", "a clone")]
-)
+@pytest.mark.parametrize(("engine", "made"), [("mariadb", "mariadb-backup"), ("mysql", "a clone")])
 def test_a_backup_is_called_by_what_makes_it(engine, made):
     for cipher in ("aes-128-cbc", "sm4", "chacha20"):
         does = studies.does("backup-encryption", cipher, engine)

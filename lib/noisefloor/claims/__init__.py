@@ -80,7 +80,10 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
     sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
     printed = f"{abs(claimed):.3g}" in source["said"] and not limit
     unit = "" if printed else f"; that is {_in_unit(claimed, limit, source['metric'])}"
-    return " ".join([f"{says} ({label}{unit}).", *sentences])
+    of = label.removesuffix(
+        f", {statement.terms_of(source['metric']).noun}"
+    )  # which it says itself
+    return " ".join([f"{says} ({of}{unit}).", *sentences])
 
 
 def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
@@ -109,15 +112,17 @@ def _at(part: Sequence[Row]) -> str:
 
 
 def _measured(part: Sequence[Row], where: str) -> str:
-    """The change of rows of thread counts, of one with the range of a repeat, else its interval."""
+    """The change of rows of thread counts; of one the range of a repeat, else its change and interval."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
-        change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
+        change = (
+            f"here {amounts.spread(first['change_pct'], others[-1]['change_pct'], first['metric'])}"
+        )
     elif pd.notna(first["next_lo_pct"]):
         ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-        change = f"a repeat may give {amounts.interval(*ahead)}"
+        change = f"repeats may give {amounts.interval(*ahead)}"
     else:
-        change = amounts.around(words.change(first), words.interval_text(first))
+        change = f"here {amounts.around(words.change(first), words.interval_text(first))}"
     return f"{change}{where}"
 
 
@@ -128,10 +133,10 @@ def _agrees(row: Row, theirs: agree.Range) -> str:
         ours = row["next_lo_pct"], row["next_hi_pct"]
     word = agree.agreement(theirs, ours)
     if row["verdict"] == PROVISIONAL:
-        return f"{word.capitalize()} so far: here"
+        return f"{word.capitalize()} so far:"
     if theirs == (0, 0):  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
-    return f"{word.capitalize()}: here"
+    return f"{word.capitalize()}:"
 
 
 def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:

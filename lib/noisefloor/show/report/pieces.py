@@ -82,7 +82,8 @@ def verdict_box(
     for row in rows:
         for note in without(row.get("warnings", ()), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    verdict, change = (row["verdict"] for row in rows), (words.change_in_units(x, r) for x in rows)
+    verdict = (row["verdict"] for row in rows)
+    change = (words.change_in_units(x, r) if n == 0 else "" for n, x in enumerate(rows))
     leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
     do, measured = "", words.where(campaign)
     if rows:  # a first workload that was saturated has none

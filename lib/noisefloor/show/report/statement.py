@@ -32,7 +32,10 @@ def headline_of(
         places = places[:1]
     here = places[0][1]
     does = "it" if again else row.get("does")
-    clauses = [_on(place, there, here[0], does) for place, there in places]
+    before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
+    loads = [[offered(p.rows[0]) or p.at for p in there] for _, there in [("", before), *places]]
+    same_load = len(before) == 1 and all(load == loads[0] for load in loads)
+    clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
@@ -44,7 +47,7 @@ def headline_of(
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 planned machine boots)`."""
+    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 planned boots)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (
@@ -237,7 +240,7 @@ class Part:
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
-        of = f" of {base}" * self.multiplied
+        of = f" of {base}" * (self.multiplied and does != "it")
         verb, _, _, noun, _ = terms_of(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
             alone = f"how {arm} differs from {base} in {noun}"
@@ -252,7 +255,8 @@ class Part:
                 why = "" if self.brief else f" ({words.word(self.row)})"
                 what = f"{who and f'{who}, '}{noun}{where}: {CANNOT_TELL}"
                 if _within(self.row):
-                    what = f"{who and f'{who}: '}{_PLAIN[SAME]} so far in {noun}{where}"
+                    so_far = "" if self.brief else " so far"
+                    what = f"{who and f'{who}: '}{_PLAIN[SAME]}{so_far} in {noun}{where}"
                 return f"{what}, {words.either(self.row)}{why}"
             return f"{who and f'{who}: '}{self.amount()}{of}{where} ({self.inside})"
         than = of or ("" if does else f" than {base}")
@@ -283,12 +287,15 @@ def terms_of(metric: str) -> _Terms:
     return _Terms(verb, more, less, noun, terms[-1])
 
 
-def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
-    """The words for one processor: a whole clause for that of `lead`, for another one the difference."""
+def _on(place: str, there: Sequence[Part], lead: Part, does: str | None, same_load: bool) -> str:
+    """The words for one processor: a whole clause for that of `lead`, for another one the difference;
+    same_load: as that of the sentence before."""
     clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]
         at = part.at if clauses or leads or part.at != lead.at else ""
+        if leads and same_load:
+            at = "there" * bool(offered(part.rows[0]))
         on = f"on {place}" if place and not clauses else ""
         where = "".join(f" {text}" for text in (at, on) if text)
         if leads:

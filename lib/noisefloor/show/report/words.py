@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from noisefloor import schedule
-from noisefloor.data import design, question
+from noisefloor.data import design
 from noisefloor.data.results import SHORT, baseline_in_units
 from noisefloor.model import METRICS, TWICE
 from noisefloor.show.markup import TOLD, cell, has_value
@@ -469,7 +468,7 @@ def _machines(campaign: Facts) -> list[str]:
     names = list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
     chips = {generation(design.processor_name({"host": h})) for h in hosts}
     known = chips.intersection(TOLD["generations"].values()) if len(chips) == 1 else ()
-    return [f"{chip} ({'; '.join(names)})" for chip in known] or names
+    return [name.replace("AMD EPYC", f"AMD {chip}") for name in names for chip in known] or names
 
 
 def engine(campaign: Facts) -> str:
@@ -496,29 +495,13 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 planned machine boots: ...`, and
-    whether earlier boots scattered by more than its range."""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 planned boots: ...`."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
         alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
         so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
         waits = so_far + " on each" * (len(boots) > len(alike)) if min(boots) < asked else word(row)
-        between = _between_boots(row, campaigns_behind(row, r))
-        return sentences([f"{waits}{place and f': {place}'}", between])
+        return sentences([f"{waits}{place and f': {place}'}"])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
-
-
-def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
-    """By how much earlier boots scattered, where that is more than half the range of a row that was measured
-    in turn; else ""."""
-    study = behind[-1].study if behind and has_value(row["lo_pct"]) else None
-    if study is None or schedule.at_once(study, work := study.workload(row["workload"])):
-        return ""
-    scatter = question.taus().get(design.instrument(study, work.name), {})
-    known = scatter.get(row["metric"], {}).get("value", 0.0)
-    if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
-        return ""
-    moved = cost(row["metric"])
-    return f"another boot may move {moved[0].lower() + moved[1:]} by ±{amounts.size(100 * math.expm1(known))}"
