@@ -144,7 +144,7 @@ def leading_rows(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]
 
 def in_words(rows: pd.DataFrame) -> str:
     """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`, and of rows without a verdict yet
-    `provisional, 1 of 3 planned boots: C (...)`."""
+    `provisional, boot 1 of 3: C (...)`."""
     said: dict[str, list[str]] = {}
     turn = words.KINDS.index
     ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: turn(kind(row.verdict)))

@@ -318,7 +318,7 @@ def test_the_most_that_the_client_s_cpu_may_become_is_that_of_any_arm():
 @pytest.mark.parametrize(
     ("ranged", "sittings", "said"),
     [
-        (False, 1, "provisional, 1 of 3 planned boots: aes (+9.0 %, +8.0 to +10.0 %)"),
+        (False, 1, "provisional, boot 1 of 3: aes (+9.0 %, +8.0 to +10.0 %)"),
         (True, 3, "range of 3 boots: aes (+8.0 to +10.0 %)"),
     ],
 )

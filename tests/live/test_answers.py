@@ -70,7 +70,7 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
-    assert re.search(r"headline\? ○ provisional, 2 of 3 planned boots CPU per transaction: ", said)
+    assert re.search(r"headline\? ○ provisional, boot 2 of 3 CPU per transaction: ", said)
     assert "asked all questions at once" in text(report.questions_section(early))
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup
@@ -126,7 +126,7 @@ def test_every_sitting_is_shown_and_what_was_left_out(r, early):
     shown = report.sittings_section(r)
     said = text(shown)
     assert shown.markup.count("<figure") == 2  # processor time, throughput
-    assert "provisional, 2 of 3 planned boots" in said
+    assert "provisional, boot 2 of 3" in said
     for day in ("2026-11-20", "2026-11-21"):
         assert day in said
     assert "2026-11-22" not in said  # of another question
@@ -176,8 +176,8 @@ def test_the_box_names_machine_and_engines_of_what_leads_the_page_alone(tmp_path
     monkeypatch.setenv(report.OUT, str(tmp_path))
     pair = ("headline-standard-20261125-022441", "mariadb-standard-20261126-090000")
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in pair))
-    measured = text(report.begin(r)).partition("planned boots: ")[2]
-    alone = text(report.begin(results.load(r.folder))).partition("planned boots: ")[2]
+    measured = text(report.begin(r)).partition("boot 1 of 3: ")[2]
+    alone = text(report.begin(results.load(r.folder))).partition("boot 1 of 3: ")[2]
     assert measured == alone
     assert "2026-11-25, Intel(R) Xeon(R)" in measured
     assert "cores, MySQL 8.0.31 and MySQL 9.7.4." in measured
@@ -190,7 +190,7 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     title = studies.asks(r.study.name, r.study.key)
     claim = claims.stands(r, label, arm=arm, claimed=0.0 if label == "TPS" else None)
     said = text(report.begin(r, arm, claim))
-    differs = "Not comparable: (full load not measured|theirs is a maximum|not measured yet)"
+    differs = "Not comparable: (full load not measured|a maximum|not measured yet)"
     assert re.search(rf"A blog .*(Agrees so far: repeats may give|{differs})", said)
     assert "unclear" not in said
     assert title.endswith("?")
@@ -340,7 +340,7 @@ def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
     shown = report.begin(r)
     said = text(shown)
     assert said.index("CPU per transaction") < said.index("TPS")
-    assert "Provisional, 2 of 3 planned boots: 2026-" in said
+    assert "Provisional, boot 2 of 3: 2026-" in said
     facts = json.loads((paths.processed() / "binlog-encryption.json").read_text())
     assert {*facts["campaigns"]["campaign"].split(", ")} == {"first", "second", "masked"}
     assert {*facts["raw"]} == {f"data/raw/recorded/{n}" for n in ("first", "second", "masked")}

@@ -597,7 +597,7 @@ def test_the_page_begins_with_four_sentences(whole, recorded):
     assert repeat == (
         "Real results, measured again: 1 of 2 fell into the range given before (50 %; goal 90 %)."
     )
-    assert trust == "Results for connections change with each reboot: trust several, not one."
+    assert trust == "Results for connections change with each reboot: trust several."
     assert all(s in whole.box.text for s in whole.sentences)
     shown = html.unescape(re.sub("<[^>]+>", " ", whole.box.markup)).replace("\u202f", " ")
     n = int(whole.cells["n"].sum())

@@ -149,8 +149,8 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 def test_a_caption_says_which_rows_have_no_word_yet():
     rows = [("tps", t, "encrypted", -1.0, 2.0, "provisional") for t in (1, 2, 4)]
-    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 planned boots", "ended early"])
-    said = "Transactions per second. Provisional, 1 of 3 planned boots: 1, 2, 4 threads."
+    table = verdicts(rows, asked=3, warnings=["provisional, boot 1 of 3", "ended early"])
+    said = "Transactions per second. Provisional, boot 1 of 3: 1, 2, 4 threads."
     assert report.finding(table) == said
 
 
@@ -223,7 +223,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
             [("EPYC", at({1: -3.0, 4: 2.0}, "provisional", asked=3))],
             "Encrypted against plain, TPS at 1 and 4 threads: cannot tell, between 4.0 % faster and"
             " 5.0 % slower"
-            " (provisional, 1 of 3 planned boots).",
+            " (provisional, boot 1 of 3).",
         ),
         (
             [
@@ -231,7 +231,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("Xeon", at({4: 5.0}, "provisional", asked=3).assign(lo_pct=-9.0)),
             ],
             "Encrypted against plain, TPS at 4 threads on EPYC: cannot tell, between 1.0 % faster"
-            " and 3.0 % slower (provisional, 1 of 3 planned boots), between 7.0 % faster and 9.0 %"
+            " and 3.0 % slower (provisional, boot 1 of 3), between 7.0 % faster and 9.0 %"
             " slower on Xeon.",
         ),
         (
@@ -240,7 +240,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("Xeon", at({4: 1.0}, "provisional", asked=3, margin_pct=3.0)),
             ],
             "Encrypted against plain: no difference that matters so far in TPS at 4 threads on"
-            " EPYC, between 1.0 % faster and 3.0 % slower (provisional, 1 of 3 planned boots),"
+            " EPYC, between 1.0 % faster and 3.0 % slower (provisional, boot 1 of 3),"
             " between 3.0 % faster and 1.0 % slower on Xeon.",
         ),
     ],
@@ -302,7 +302,7 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
     assert "boots" not in said  # the first row, which has its word, says how often
     assert '<p class="nf-answer">Measured 12 pairs' in shown.markup  # in the size of the answers
-    assert "Provisional, 1 of 3 planned boots" in box(table, primary=[leads[1]])
+    assert "Provisional, boot 1 of 3" in box(table, primary=[leads[1]])
     doubted = [row.copy() for row in leads[::2]]
     for row, own in zip(doubted, ("much", "more"), strict=True):
         row["warnings"] = ["of both", own]
@@ -425,8 +425,8 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        (1, "Provisional, 1 of 3 planned boots on each: 2026-11-20, AMD EPYC"),
-        (2, "Provisional, 1 and 2 of 3 planned boots: 2026-11-20, AMD EPYC"),
+        (1, "Provisional, boot 1 of 3: 2026-11-20, AMD EPYC"),
+        (2, "Provisional, boot 1 and 2 of 3: 2026-11-20, AMD EPYC"),
     ],
 )
 def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
@@ -708,7 +708,7 @@ def test_the_index_begins_with_the_largest_change(home, tmp_path):
     said = text(report.index(tmp_path).read_text())
     turn = re.findall(r"What does (\w+) cost", said)
     assert turn == ["gain", "dearest", "dear", "cheap", "open"]
-    assert "provisional, 1 of 3 planned boots, " in said
+    assert "provisional, boot 1 of 3, " in said
 
 
 def test_a_section_with_the_tag_fold_is_behind_its_heading(home, tmp_path):

@@ -96,7 +96,7 @@ def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
     assert set(first["metric"]) == {"tps", "cpu_per_transaction"}
     tps = first[first["metric"].eq("tps") & first["joint"]]
     assert tps["campaign"].isna().tolist() == [False, False, True]
-    assert "provisional, 2 of 3 planned boots" in store.history_text(first)
+    assert "provisional, boot 2 of 3" in store.history_text(first)
     answers = first[first["answer"].ne("")]
     assert set(answers["answer"]) == {"cannot tell"}  # two sittings here, one there
     assert set(answers["processor"]) == set(was["processor"])

@@ -252,7 +252,7 @@ def test_a_page_leads_with_both_costs(three, kept, questions):
 def test_a_headline_that_asks_for_three_sittings_has_no_word_after_one(three):
     row = results.headlines(results.load(three[0]))[1]
     assert (row["verdict"], row["asked"]) == ("provisional", 3)
-    assert row["warnings"][0] == "provisional, 1 of 3 planned boots"
+    assert row["warnings"][0] == "provisional, boot 1 of 3"
 
 
 def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):

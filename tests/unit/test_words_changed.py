@@ -53,7 +53,7 @@ def test_a_comparison_that_is_gone_says_whether_it_is_asked(page, more, now):
     [
         (
             {},
-            {"warnings": "provisional, 1 of 3 planned boots"},
+            {"warnings": "provisional, boot 1 of 3"},
             "other sittings: provisional",
         ),
         ({}, {"sittings": "2"}, "other sittings: all of"),

@@ -20,7 +20,7 @@ INSTRUMENTS = {
     "thread pool": "thread pools",
 }  # fmt: skip
 SCATTERS = {"quiet": "quiet machine", "noisy": "noisy machine", "starts differ": "restarts differ"}
-MOVING = "Results for {} change with each reboot: trust several, not one."
+MOVING = "Results for {} change with each reboot: trust several."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 

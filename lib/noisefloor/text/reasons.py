@@ -29,7 +29,7 @@ class Why(StrEnum):
     OTHER_ARM = "no whole pair of {arm} was measured: this is about another arm"
     CONTROL_DIFFERS = "A against itself differs, too: {itself}, so no word of this job counts"
     # of several sittings
-    SO_FAR = "provisional, {sittings} of {asked} planned boots"
+    SO_FAR = "provisional, boot {sittings} of {asked}"
     RANGE = "range of {sittings} boots: how much boots scatter is not known yet"
     # of the newest campaign
     NO_INTERVAL = "it has no interval"

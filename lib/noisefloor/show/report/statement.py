@@ -40,14 +40,19 @@ def headline_of(
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
     shown = [part.row for _, there in places for part in there]
-    cases = extremes(row, r, shown)[1] if brief and r is not None else ""
+    several = (
+        len(words.placed(row, r)) > 1
+    )  # processors, of which a second sentence names the first alone
+    cases = (
+        extremes(row, r, shown)[1] if brief and r is not None and not (again and several) else ""
+    )
     answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
     return words.sentences((answer, *words.doubts(row), left))
 
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 planned boots)`."""
+    64 threads (+4.5 to +9.8 %, provisional, boot 1 of 3)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (

@@ -465,10 +465,11 @@ def _machines(campaign: Facts) -> list[str]:
     """The machines of a page's campaigns in a few words, that of its headline first; of one processor,
     which its sentences do not name, with its generation."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
-    names = list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
-    chips = {generation(design.processor_name({"host": h})) for h in hosts}
-    known = chips.intersection(TOLD["generations"].values()) if len(chips) == 1 else ()
-    return [name.replace("AMD EPYC", f"AMD {chip}") for name in names for chip in known] or names
+    name, *others = dict.fromkeys(design.processor_name({"host": h}) for h in hosts)
+    if not others and (chip := generation(name)) in TOLD["generations"].values():
+        maker, *_ = name.split()
+        hosts = [h | {"cpu": chip if maker in chip else f"{maker} {chip}"} for h in hosts]
+    return list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
 
 
 def engine(campaign: Facts) -> str:
@@ -495,13 +496,13 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 planned boots: ...`."""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, boot 1 of 3: ...`."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
         alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
         so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
-        waits = so_far + " on each" * (len(boots) > len(alike)) if min(boots) < asked else word(row)
+        waits = so_far if min(boots) < asked else word(row)
         return sentences([f"{waits}{place and f': {place}'}"])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
