@@ -269,7 +269,7 @@ def test_the_second_cost_names_the_processor_that_its_range_is_of():
     first, second = (r.verdicts.loc[n] for n in (0, 1))
     said = amounts.ascii_only(report.headline_of(second, r, brief=True, after=first))
     ends = "between 1.0 % faster and 3.0 % slower"
-    assert said == f"TPS on EPYC: cannot tell, {ends}, at 4 threads on Xeon up to -11.0 %."
+    assert said == f"TPS on EPYC: cannot tell, {ends}."
 
 
 def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():

@@ -29,6 +29,7 @@ from noisefloor.parse.base import MOST, safe_line
 
 HEAD = 512  # bytes that say what a file is
 OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # as files of others are
+LINKED = "campaign with a link or device"
 _LEFT_OUT = (".git", ".hg", ".svn")
 _MOST_DEPTH = 3  # an archive in a compressed file in an archive
 _PIECE, _MOST_HEADER = 2**18, 2**20  # bytes that are read at once, and of a tar's header at most
@@ -98,7 +99,7 @@ def _whole(folder: str) -> tuple[int, int, str]:
         for path in (parent, *(os.path.join(parent, name) for name in (*below, *names))):
             status = os.lstat(path)
             if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-                what = "campaign with a link or device"
+                what = LINKED
             size += status.st_size * stat.S_ISREG(status.st_mode)
             newest = max(newest, status.st_mtime_ns)
     return size, newest, what

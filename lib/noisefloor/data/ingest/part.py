@@ -70,6 +70,8 @@ class _Part:
         if what == "campaign":
             self._campaign(Path(root, path), name, size, stamp)
         elif what != "file":
+            if what == files.LINKED:
+                self._problem(name, "", 0, "a part of it is no regular file; it was not read")
             self._file(name, "", what, size, stamp)
         else:
             try:
