@@ -26,7 +26,7 @@ measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), a
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED) || $(AGAIN)
+	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED) || { [ $$? -eq 1 ] && $(AGAIN); }
 
 unit: setup ## the tests that need no server and draw nothing (15 seconds)
 	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit
@@ -38,7 +38,7 @@ slow: ## run the slow tests: every recorded page made, verified and opened in a 
 test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	@lib/setup.sh tests/apt.txt
 	@rm -f .toll.txt; export NOISEFLOOR_TOLL=$$PWD/.toll.txt; \
-	NOISEFLOOR_LOCK=$$PWD/tests/live $(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
+	NOISEFLOOR_LOCK=$$PWD/tests/live $(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; trap "kill $$beside; wait $$beside; exit 130" INT TERM; \
 	NOISEFLOOR_LOCK=$$PWD/tests/faults $(FAULTS) $(BESIDE:%=--ignore %) $(LAST:%=--ignore %) tests/faults; killed=$$?; \
 	wait $$beside; read=$$?; cat .faults.txt; \
 	$(FAULTS) $(LAST); exit $$((killed | read | $$?))
@@ -64,6 +64,7 @@ lock: setup ## compile requirements.txt anew from pyproject.toml
 	$(BIN)/python tests/licences.py
 
 clean: ## remove what can be made again; measurements stay
-	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* reports/*.html .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	find data/processed -maxdepth 1 -type f -name "[!.]*.*" ! -name "history.sqlite*" -delete
 
 .PHONY: help setup reports measure test slow test-faults lab check screenshots bench fuzz lock clean

@@ -372,7 +372,7 @@ def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     warnings: list[Any] = [text.split("; ") if text else [] for text in alike["warnings"]]
     alike = alike.assign(warnings=warnings)
     for (_, processor), rows in alike.groupby(["fingerprint", "processor"], sort=False):
-        tables = [part for _, part in rows.groupby("campaign", sort=False)]
+        tables = [part for _, part in rows.groupby(["campaign", "sitting"], sort=False)]
         last = tables[-1].iloc[0]
         study = replace(_study_of(last), sittings=int(last["asked"]))
         repeats = [(table["sitting"].iloc[0], table) for table in tables]

@@ -234,7 +234,8 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     assert tidy.meta(folder)["parameters"]["rate"] == "25%"
     assert collect.measure_study(asked) == (folder,)
     assert len(looks) == 1
-    assert {tidy.read(run)["rate"] for run in tidy.run_folders(folder)} == {rate}
+    runs = map(tidy.read, tidy.run_folders(folder))  # a warm-up is as much as they can do
+    assert {run["rate"] for run in runs if not run["warmup"]} == {rate}
     collect.measure_study(asked)  # that one has ended
     assert len(looks) == 2
 

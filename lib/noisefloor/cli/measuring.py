@@ -319,10 +319,10 @@ def ab(
         raise Sentence(page, 1)
 
 
-@main.command(epilog=examples("calibrate --small", "calibrate --live --profile quick"))
+@main.command(epilog=examples("calibrate --small", "calibrate --live"))
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
 @click.option("--seed", type=click.IntRange(1), help="The same seed gives the same figures. [that of calibrate/cells.toml]")  # fmt: skip
-@click.option("--live", is_flag=True, help="Measure this machine first: about three hours.")
+@click.option("--live", is_flag=True, help="Measure this machine first: about six hours.")
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard"]),

@@ -50,8 +50,9 @@ def marked(campaigns: pd.DataFrame) -> pd.DataFrame:
     newest campaign of its question, and newest: no later one of this design ran on its processor."""
     last = campaigns.groupby("question")["fingerprint"].transform("last")
     present = campaigns["fingerprint"].eq(last)
-    newest = campaigns[present].groupby(["question", "processor"])["campaign"].transform("last")
-    newest = campaigns["campaign"].eq(newest.reindex(campaigns.index))
+    each = campaigns["campaign"] + campaigns["sitting"].astype(str)  # machines may share a name
+    key = [campaigns["question"], campaigns["processor"]]
+    newest = each.eq(each[present].groupby(key).transform("last").reindex(each.index))
     return campaigns.assign(present=present, newest=newest & present)
 
 
