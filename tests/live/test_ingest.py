@@ -212,6 +212,60 @@ def test_a_campaign_with_odd_facts_does_not_end_the_ingest(tree, out, host):
     assert row["warnings"] == "1 | {'a': None} | text"
 
 
+@pytest.mark.parametrize("name", ["block", "pair", "position", "threads"])
+def test_a_run_whose_number_no_table_holds_is_a_problem(tree, out, name):
+    shutil.copytree(DATA / "campaign", tree / "ours")
+    odd, *_ = sorted((tree / "ours").glob("*-p0*/run.json"))
+    odd.write_text(json.dumps(json.loads(odd.read_text()) | {name: 2**31}))
+    assert _ingest(tree, out)["kinds"] == {"campaign": 1}
+    assert f"ours/{odd.parent.name}" not in _runs(out).index
+    said = f"cannot be read (its {name} is missing, too large or of a wrong type)"
+    assert any(reason.endswith(said) for *_, reason in _problems(out))
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (True, "ours is still being measured: at most 0.0 of 0.2 minutes of measuring are left"),
+        (False, "ours has not ended, and the command that began it continues it"),
+    ],
+)
+def test_a_campaign_is_read_when_it_has_ended(tree, out, measured, said):
+    """Nobody sees an estimate before its end, and it is tried again."""
+    _write(tree, {"a.txt": _text()})
+    ours = Path(shutil.copytree(DATA / "campaign", tree / "ours"))
+    whole = (ours / "campaign.json").read_text()
+    if not measured:
+        facts = json.loads(whole) | {"finished": ""}
+        (ours / "campaign.json").write_text(json.dumps(facts))
+    with tidy.locked(ours) if measured else contextlib.nullcontext():
+        assert _ingest(tree, out)["kinds"] == {"unreadable": 1, "sysbench": 1}
+    assert set(_runs(out).index) == {"a.txt"}
+    assert _problems(out) == [("ours", "", 0, f"{said}; it is judged once, at its end")]
+    if not measured:
+        (ours / "campaign.json").write_text(whole)
+    found = _ingest(tree, out)
+    assert (found["kinds"], found["problems"]) == ({"campaign": 1, "sysbench": 1}, 0)
+    assert len(_runs(out)) > 1
+    assert _ingest(tree, out)["read"] == 0
+
+
+def test_a_file_of_a_campaign_may_be_renamed_while_a_tree_is_listed(tree, out, monkeypatch):
+    shutil.copytree(DATA / "campaign", tree / "ours")
+    half, real = tree / "ours" / "half.json.partial", os.lstat
+    half.write_text("{}")
+
+    def renames(path, *args, **more):
+        if str(path) == str(half):
+            half.unlink()
+        return real(path, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", renames)
+        assert _ingest(tree, out)["kinds"] == {"campaign": 1}
+    assert not half.exists()
+
+
 @pytest.mark.parametrize("content", ["link", "pipe", b"[" * 100_000, b" " * 2**17])
 def test_a_campaign_json_of_somebody_else_is_a_file_like_any_other(
     tree, out, tmp_path, monkeypatch, content
@@ -462,6 +516,21 @@ def test_killed_in_the_middle_it_continues(tree, out, tmp_path):
     assert manifest(out)["finished"]
     _ingest(tree, tmp_path / "fresh")
     same(out, tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("first", ["_write_manifest", "write_part"])
+def test_on_a_full_disk_at_its_first_file_it_continues(tree, out, monkeypatch, first):
+    _write(tree, {"a.txt": _text()})
+
+    def full(*args, **more):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, first, full)
+        with pytest.raises(Refusal, match=r"No space left .*; whole parts are kept, the same"):
+            _ingest(tree, out)
+    refused(noisefloor("compare", "--from", out, "--baseline", "server=x"))
+    assert _ingest(tree, out)["runs"] == 1
 
 
 def test_a_file_that_cannot_be_read_is_tried_again(tree, out, monkeypatch):

@@ -49,7 +49,6 @@ def build(
     rules: the user's file of labels (`labels.patterns`). pool: gives an executor (of
     `data.cluster`); it is not asked for when there is little to do. progress: called with bytes
     read and bytes to read. Raises Refusal."""
-    root, out = Path(root), Path(out)
     if not root.exists():
         raise Refusal(f"{root} does not exist; nothing was read")
     if not os.access(root, os.R_OK):
@@ -59,9 +58,9 @@ def build(
     if root.is_relative_to(out):
         raise Refusal(f"--out {out.name} holds the tree itself; nothing was read")
     try:
-        if out.exists() and not (out / MANIFEST).exists() and any(out.iterdir()):
-            raise Refusal(f"{out.name} holds files that are no table of ours; nothing was written")
         out.mkdir(parents=True, exist_ok=True)
+        if not (out / MANIFEST).exists() and {*os.listdir(out)} - {".lock", ".partial"}:
+            raise Refusal(f"{out.name} holds files that are no table of ours; nothing was written")
         with open(out / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return _build(root, out, pool, progress, given)
@@ -104,6 +103,7 @@ def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
             )
     shutil.rmtree(out / ".partial", ignore_errors=True)
     (out / ".partial").mkdir()
+    _write_manifest(out, root, finished="")  # first: it says that the folder is ours
     whole = parts(out, "files")
     for name in TABLES:
         (out / name).mkdir(exist_ok=True)
@@ -112,7 +112,6 @@ def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
     if not whole:
         # so that each table opens also where it has no row
         write_part(str(root), str(out), (), 0, [])
-    _write_manifest(out, root, finished="")
     return [
         (stamp, path.name)
         for path in whole

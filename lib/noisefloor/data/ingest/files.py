@@ -97,11 +97,12 @@ def _whole(folder: str) -> tuple[int, int, str]:
     size, newest, what = 0, 0, "campaign"
     for parent, below, names in os.walk(folder):
         for path in (parent, *(os.path.join(parent, name) for name in (*below, *names))):
-            status = os.lstat(path)
-            if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-                what = LINKED
-            size += status.st_size * stat.S_ISREG(status.st_mode)
-            newest = max(newest, status.st_mtime_ns)
+            with contextlib.suppress(OSError):  # gone since, or renamed: a run that became whole
+                status = os.lstat(path)
+                if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+                    what = LINKED
+                size += status.st_size * stat.S_ISREG(status.st_mode)
+                newest = max(newest, status.st_mtime_ns)
     return size, newest, what
 
 

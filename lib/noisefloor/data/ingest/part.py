@@ -18,6 +18,7 @@ from noisefloor.data import ingest
 from noisefloor.data.ingest import TABLES, files, labels
 from noisefloor.model import METRICS
 from noisefloor.parse.base import safe_line
+from noisefloor.text import Refusal
 from noisefloor.tools import sysbench
 
 _FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
@@ -35,9 +36,7 @@ def write_part(
 
     Repeatable: the same units give the same part, whole or not at all (``files`` comes last and
     makes it count). Nothing in the tree is executed."""
-    halves = Path(out, ".partial")
-    halves.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=halves) as folder:
+    with tempfile.TemporaryDirectory(dir=Path(out, ".partial")) as folder:
         part = _Part(Path(folder), given)
         for unit in units:
             part.unit(root, *unit)
@@ -67,17 +66,17 @@ class _Part:
     def unit(self, root: str, stamp: int, path: str, size: int, _mtime_ns: int, what: str) -> None:
         """Add one file (or campaign) of the tree."""
         name = files.safe(path)
-        if what == "campaign":
-            self._campaign(Path(root, path), name, size, stamp)
-        elif what != "file":
+        if what not in ("campaign", "file"):
             if what == files.LINKED:
                 self._problem(name, "", 0, "a part of it is no regular file; it was not read")
             self._file(name, "", what, size, stamp)
         else:
+            read = self._campaign if what == "campaign" else self._read
             try:
-                self._read(os.path.join(root, path), name, size, stamp)
-            except OSError as e:  # it does not count as read, so that it is tried again
-                self._problem(name, "", 0, f"cannot be read ({e.strerror})")
+                read(Path(root, path), name, size, stamp)
+            except (OSError, Refusal) as e:  # it does not count as read, so that it is tried again
+                why = f"cannot be read ({e.strerror})" if isinstance(e, OSError) else str(e)
+                self._problem(name, "", 0, files.safe(why))
                 self._file(name, "", "unreadable", size, _UNREAD)
         if self.size > _FLUSH_BYTES:
             self.flush()
@@ -102,7 +101,7 @@ class _Part:
     def _problem(self, file: str, member: str, line: int, reason: str) -> None:
         self._row("problems", file, member, line, reason)
 
-    def _read(self, path: str, name: str, size: int, stamp: int) -> None:
+    def _read(self, path: Path, name: str, size: int, stamp: int) -> None:
         """Add what the texts in a file say."""
         handle = os.open(path, files.OPENED)
         with cast(io.BufferedReader, open(handle, "rb", buffering=2**16)) as file:
@@ -202,11 +201,12 @@ class _Part:
             self.rows["histograms"].append((len(count), buckets))
 
     def _campaign(self, folder: Path, name: str, size: int, stamp: int) -> None:
-        """Add one of our own campaigns, as `tidy` reads it."""
-        from noisefloor.data import tidy
+        """Add one of our own campaigns, as `tidy` reads it. Raises Refusal of one that has not ended."""
+        from noisefloor.data import results, tidy
 
         campaign = tidy.opened(folder)
         try:
+            results.folder_of(folder)
             meta, (table, problems, _) = campaign.meta, campaign.tidy_runs
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))

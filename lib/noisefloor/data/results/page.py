@@ -82,10 +82,10 @@ def named(text: str) -> tuple[Path, ...]:
     return tuple(map(folder_of, names(text)))
 
 
-def folder_of(name: str) -> Path:
-    """The folder of a campaign by its name. Raises paths.NotFound, and Refusal while it is measured or
-    can be continued: nobody sees an estimate before its end."""
-    folder = paths.campaign(name)
+def folder_of(campaign: str | Path) -> Path:
+    """The folder of a campaign: by its name, or itself. Raises paths.NotFound, and Refusal while it is
+    measured or can be continued: nobody sees an estimate before its end."""
+    folder = campaign if isinstance(campaign, Path) else paths.campaign(campaign)
     try:
         with tidy.locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
             facts = facts_of(folder)
@@ -97,7 +97,7 @@ def folder_of(name: str) -> Path:
         budget_min, spent_min = facts["profile"]["budget_min"], facts["spent_s"] / 60
         left = f"{max(budget_min - spent_min, 0.0):.1f} of {budget_min:.1f} minutes of measuring"
         state = f"is still being measured: at most {left} are left"
-    raise Refusal(f"{name} {state}; it is judged once, at its end")
+    raise Refusal(f"{folder.name} {state}; it is judged once, at its end")
 
 
 def beside(folder: Path) -> tuple[Path, ...]:

@@ -38,12 +38,12 @@ _RUN: dict[str, Any] = {
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
-def _wrong(facts: Mapping[str, Any], types: Mapping[str, Any]) -> str:
-    """The first name whose value is of another type, or a number that no computer counts with; ""
+def _wrong(facts: Mapping[str, Any], types: Mapping[str, Any], bits: int = 63) -> str:
+    """The first name whose value is of another type, or an integer of more than `bits` bits; ""
     where there is none."""
 
     def fits(value: Any, kind: Any) -> bool:
-        return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**63)
+        return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >> bits)
 
     return next((k for k, kind in types.items() if k in facts and not fits(facts[k], kind)), "")
 
@@ -123,8 +123,8 @@ def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
         if facts["format"] != FORMAT:
             raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
         datetime.fromisoformat(facts["start"])
-        if wrong := next((k for k in _RUN if k not in facts), "") or _wrong(facts, _RUN):
-            raise ValueError(f"its {wrong} is missing or of a wrong type")
+        if wrong := next((k for k in _RUN if k not in facts), "") or _wrong(facts, _RUN, 31):
+            raise ValueError(f"its {wrong} is missing, too large or of a wrong type")
         for name, digest in facts["sha256"].items() if verify else ():
             if sha256(run / Path(name).name) != digest:
                 raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
