@@ -130,6 +130,7 @@ def test_explore_answers_on_a_phone(place, url, browser):
     page.goto(url("phone").replace("/lab/", "/doc/"))
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     for _ in range(3):  # cells, of which the last one shows the controls
+        page.wait_for_timeout(3_000)  # cells that are run before the kernel is ready raise a dialog
         page.locator('[data-command="notebook:run-cell-and-select-next"]').tap()
     first = drawn(page)
     assert page.evaluate(PARTS) > 10
