@@ -471,8 +471,8 @@ def _forest(
     ):
         if narrow:
             line = place - 0.75
-            small = style | {"fontsize": min(12, 1.9 * (canvas.NARROW - 24) / max(len(name), 1))}
-            canvas.note(ax, name, (0, line - up), (start, 0), at, **small)
+            look = style | {"fontsize": min(12, 1.9 * (canvas.NARROW - 24) / max(len(name), 1))}
+            canvas.note(ax, name, (0, line - up), (start, 0), at, **look)
             canvas.note(ax, short, (1, line), (right - 8, 0), at, **bold, **far)
             continue
         room = (left - 28) / 5.6  # characters of a line at ten points

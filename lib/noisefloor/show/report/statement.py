@@ -27,6 +27,7 @@ def headline_of(
     not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
+    several = len(places) > 1
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     if again:  # room is short: the first processor, by name
         places = places[:1]
@@ -40,12 +41,8 @@ def headline_of(
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
     shown = [part.row for _, there in places for part in there]
-    several = (
-        len(words.placed(row, r)) > 1
-    )  # processors, of which a second sentence names the first alone
-    cases = (
-        extremes(row, r, shown)[1] if brief and r is not None and not (again and several) else ""
-    )
+    room = brief and not (again and several)  # which else is another processor's
+    cases = extremes(row, r, shown)[1] if room and r is not None else ""
     answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
     return words.sentences((answer, *words.doubts(row), left))
 
