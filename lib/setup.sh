@@ -27,10 +27,17 @@ missing=()
 while read -r package; do
   installed "$package" || missing+=("$package")
 done < <(grep -hv '^#' "${lists[@]}")
-if ((${#missing[@]})) && dpkg-query -W -f '${db:Status-Status}\n' 'mysql-server-core*' 2>/dev/null | grep -qx installed; then
-  say "leaving MariaDB out: it would replace the MySQL server that is installed here"
-  mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -v '^mariadb-' || true)
-fi
+# leave_out PACKAGES OTHERS WHY: packages that would replace others, where these are installed
+leave_out() {
+  { dpkg-query -W -f '${db:Status-Status}\n' $2 2>/dev/null || true; } | grep -qx installed || return 0
+  printf '%s\n' "${missing[@]}" | grep -q "^$1" || return 0
+  say "leaving $1 out: it would replace $3"
+  mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -v "^$1" || true)
+}
+set -f # the patterns below are dpkg's
+leave_out mariadb- 'mysql-server-core* mysql-client-core*' "the MySQL that is installed here"
+leave_out libmariadb-dev libmysqlclient-dev "libmysqlclient-dev, which does as well"
+set +f
 if ((${#missing[@]})); then
   root=()
   if ((EUID)); then
@@ -38,9 +45,16 @@ if ((${#missing[@]})); then
     root=(sudo)
   fi
   apt() { quiet "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qy -o DPkg::Lock::Timeout=300 "$@"; }
+  drop_unknown() { # Ubuntu has no chromium and linux-perf; what needs them says so
+    local package known=()
+    for package in "${missing[@]}"; do
+      if apt-cache show "$package" >/dev/null 2>&1; then known+=("$package"); else say "this system has no $package"; fi
+    done
+    missing=("${known[@]}")
+  }
   say "installing system packages: ${missing[*]}"
   apt install --no-install-recommends --no-remove "${missing[@]}" 2>/dev/null ||
-    { say "updating the package lists" && apt update && apt install --no-install-recommends --no-remove "${missing[@]}"; } ||
+    { say "updating the package lists" && apt update && drop_unknown && apt install --no-install-recommends --no-remove "${missing[@]}"; } ||
     stop "the system packages could not be installed; try: ${root[*]:+sudo }apt-get install ${missing[*]}"
 fi
 

@@ -2,6 +2,7 @@
 
 The full one is recorded under data/raw/recorded; `make test` runs a small one."""
 
+import ast
 import html
 import itertools
 import json
@@ -159,6 +160,14 @@ def test_fingerprint_sees_code_and_not_comments(monkeypatch):
     assert truth.fingerprint() == whole
     monkeypatch.setattr(truth.inspect, "getsource", lambda m: source(m).replace("0.1", "0.2"))
     assert truth.fingerprint() != whole
+    level = ("ALPHA = 0.05", "ALPHA = 0.10")
+    monkeypatch.setattr(truth.inspect, "getsource", lambda m: source(m).replace(*level))
+    assert truth.fingerprint() != whole
+
+
+def test_fingerprint_is_the_same_whatever_fields_a_python_knows():
+    assert truth._shape(ast.parse("def f(): ...").body[0])[:2] == ["FunctionDef", ("name", "f")]
+    assert "list" not in repr(truth._shape(ast.parse("def f(): ...")))  # of decorators, of types
 
 
 def test_rivals_decide_as_they_are_documented_and_fail_where_ours_holds():

@@ -12,6 +12,7 @@ from nbconvert import PythonExporter
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
+from conftest import COMMAND
 from noisefloor import paths
 from noisefloor.show import report
 
@@ -23,16 +24,20 @@ BOOKS = ["explore"] + [
 ]
 
 
-def filled(name: str):
+def filled(name: str, runs: Path):
     """What somebody has who writes the newest recorded campaign into a notebook's first cell:
-    own-study, which has none, takes that of a study with the same design. Skips the test for any
-    other notebook without one."""
+    own-study, which has none, takes that of a study with the same design; of two commands, none of
+    which is recorded, one is measured into `runs`."""
     book, given = paths.notebooks() / f"{name}.ipynb", {}
-    if "campaign" in report.parameters(book):
+    if name == "time":
+        env = os.environ | {"NOISEFLOOR_RUNS": str(runs)}
+        subprocess.run([*COMMAND, "time", "true", "sleep 0.01", "--seconds", "2"], env=env, check=True)  # fmt: skip
+        (measured,) = runs.iterdir()
+        given["campaign"] = measured.name
+    elif "campaign" in report.parameters(book):
         study = "binlog-encryption" if name == "own-study" else name
         given["campaign"] = report.recorded_campaign(study)
-        if not given["campaign"]:
-            pytest.skip(f"{name} has no recorded campaign")
+        assert given["campaign"], f"{name} has no recorded campaign"
     return parameterize_notebook(load_notebook_node(str(book)), given)
 
 
@@ -47,9 +52,11 @@ def ran(*command, out: Path, cwd: Path) -> str:
 @pytest.mark.parametrize("name", BOOKS)
 def test_a_notebook_runs_as_a_script(name, tmp_path):
     script = tmp_path / f"{name}.py"
-    script.write_text(PythonExporter().from_notebook_node(filled(name))[0])
+    book = filled(name, tmp_path / "runs")
+    script.write_text(PythonExporter().from_notebook_node(book)[0])
+    before = [*tmp_path.glob("runs/*")]
     assert "Warning" not in ran(sys.executable, script, out=tmp_path, cwd=paths.notebooks())
-    assert not (tmp_path / "runs").exists()
+    assert [*tmp_path.glob("runs/*")] == before
 
 
 def test_plain_papermill_takes_the_same_parameters(tmp_path):

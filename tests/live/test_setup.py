@@ -140,6 +140,38 @@ def test_set_up_without_rights_names_the_packages_and_the_command(tmp_path):
     )
 
 
+UBUNTU = {  # its MySQL and the headers are installed; apt, whose lists are old, does not know chromium
+    "dpkg-query": 'for name in "${@:4}"; do case $name in mysql-client-core\\*|libmysqlclient-dev) echo installed;; *) code=1;; esac; done; exit ${code-0}',
+    "apt-get": 'echo "$*" >>apt.log; [[ $* == *update || -e updated ]] && touch updated',
+    "apt-cache": "[[ $2 != chromium ]]",
+    "sudo": 'exec "$@"',
+}
+
+
+def test_set_up_leaves_out_what_would_replace_mysql_and_what_apt_does_not_know(tmp_path):
+    """On a system like Ubuntu, of which a few commands are stand-ins; it ends before Python's packages."""
+    kept = ("requirements.txt", "pyproject.toml", "lib/setup.sh", f"{ENGINES}/engines.toml", "apt.txt")
+    for name in (*kept, "tests/apt.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    (tmp_path / "bin").mkdir()
+    for name, script in UBUNTU.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHON": "false"}
+    ran = subprocess.run(
+        ["bash", tmp_path / "lib/setup.sh", "tests/apt.txt"], env=os.environ | path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "leaving mariadb- out: it would replace the MySQL that is installed here" in ran.stderr
+    assert "leaving libmariadb-dev out: it would replace libmysqlclient-dev" in ran.stderr
+    assert "this system has no chromium\n" in ran.stderr
+    *_, last = (tmp_path / "apt.log").read_text().splitlines()
+    asked = [*map(str, (tmp_path / "apt.txt").read_text().split()), "linux-perf", "xz-utils"]
+    left = [p for p in asked if not p.startswith("mariadb-") and p != "libmariadb-dev"]
+    assert last.split("--no-remove ")[1].split() == left
+
+
 def test_help_is_the_first_target_and_names_the_others():
     shown = run("make", cwd=ROOT)
     for target in ("setup", "reports", "test", "slow", "lab", "check", "bench", "clean"):

@@ -55,6 +55,24 @@ def test_an_example_with_a_wrong_option_would_be_seen():
         parsed("judge", "1", "2", "--thraeds", "4")
 
 
+DOCUMENTED = {
+    (file.name, line): shlex.split(re.split(r" {2,}", line)[0], comments=True)
+    for file in [paths.root() / "README.md", *(paths.root() / "docs").glob("*.md")]
+    for line in re.findall(r"^(?:\$ |- |\s+- )?noisefloor (.*)", file.read_text(), re.M)
+}
+
+
+@pytest.mark.parametrize(("place", "words"), DOCUMENTED.items(), ids=str)
+def test_the_docs_name_commands_and_options_that_exist(place, words):
+    name, *given = words
+    command = main.commands[name]
+    command.make_parser(click.Context(command, info_name=name)).parse_args(given)
+
+
+def test_the_docs_show_every_command():
+    assert {words[0] for words in DOCUMENTED.values()} >= set(COMMANDS) - {"completion"}
+
+
 def test_time_measures_for_30_seconds_where_nobody_says_another():
     assert parsed("time", "a", "b")["seconds"] == 30
 

@@ -256,6 +256,13 @@ def test_start_to_start_scatter_is_added_unless_the_server_was_restarted():
     assert time.lo_pct == pytest.approx(without.lo_pct)  # a command has no server start
 
 
+def test_runs_that_would_settle_it_have_the_scatter_of_starts_too():
+    out, _ = judged(100, 101, sd=(1, 1), n="5")
+    apart, _ = judged(100, 101, sd=(1, 1), n="5", restarts=True)
+    assert out.verdict == out.restarted == apart.verdict == "cannot tell"
+    assert out.runs_needed > 1.5 * apart.runs_needed
+
+
 def test_an_unexplained_plus_minus_is_tried_in_all_its_meanings():
     out, text = judged(100, 95, pm=(3, 3), n="6", restarts=True)
     assert (

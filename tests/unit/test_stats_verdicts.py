@@ -169,6 +169,22 @@ def test_a_pair_that_is_left_out_of_the_last_block_does_not_take_the_block_with_
     assert stats.block_means(cut)["size"].tolist() == [4, 4]
 
 
+def test_runs_without_pairs_beside_a_campaign_are_judged_too():
+    logs = built(noise(8)).assign(workload="logs", pair_id=None)
+    alone = judged(logs)
+    both = judged(joined(built(0.1 + noise(40)), logs))
+    assert both["workload"].tolist() == ["w", "logs"]
+    pd.testing.assert_frame_equal(both.iloc[1:].reset_index(drop=True), alone)
+
+
+def test_values_per_second_are_those_of_the_throughput_alone():
+    one = joined(*(built([0.1], metric=m).assign(pair_id=None) for m in ("tps", "p95")))
+    series = {run: 1000 * np.exp(noise(300, 0.3, i)) for i, run in enumerate(one["run"].unique())}
+    bare, with_rows = (judged(one, series=s).set_index("metric") for s in (None, series))
+    assert width(with_rows.loc["tps"]) > width(bare.loc["tps"])
+    pd.testing.assert_series_equal(with_rows.loc["p95"], bare.loc["p95"])
+
+
 @pytest.mark.parametrize("metric", ["tps", "p99"])
 def test_one_block_has_neither_interval_nor_word_and_says_so(metric):
     row = first(built(0.1 + noise(4), metric=metric), blocks=10)

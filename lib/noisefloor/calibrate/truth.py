@@ -21,12 +21,12 @@ import pandas as pd
 
 from noisefloor.calibrate import rivals, synthetic
 from noisefloor.data.cluster import pool
-from noisefloor.stats import combine, estimate, rule, student
+from noisefloor.stats import combine, estimate, rule, student, verdict
 
 CELLS = synthetic.ASKED
 FILES = ("cells", "files", "mutants", "rivals", "sittings")  # CSV each
 COUNTED = {"cells": synthetic.cell, "files": synthetic.files, "sittings": synthetic.sittings}
-RULE = (rule, estimate, student, combine, synthetic)  # what the figures are of
+RULE = (rule, verdict, estimate, student, combine, synthetic, rivals)  # what the figures are of
 
 Rows = list[dict[str, Any]]
 Job = tuple[Callable[..., Rows], Any, int, list[int]]  # a function, its arguments, n, seed
@@ -120,8 +120,16 @@ def fingerprint() -> str:
                 node.returns = None
             if isinstance(node, ast.arg | ast.AnnAssign):
                 node.annotation = None
-        trees.append(ast.dump(tree))
+        trees.append(repr(_shape(tree)))
     return hashlib.sha256("".join(trees).encode()).hexdigest()[:16]
+
+
+def _shape(node: Any) -> Any:
+    """A syntax tree as nested lists, without what is empty: `ast.dump` differs between Pythons."""
+    if isinstance(node, ast.AST):
+        parts = ((k, _shape(v)) for k, v in ast.iter_fields(node) if v not in (None, []))
+        return [type(node).__name__, *parts]
+    return [_shape(v) for v in node] if isinstance(node, list) else node
 
 
 def _job(task: Job) -> Rows:

@@ -328,7 +328,7 @@ def ab(
     type=click.Choice(["smoke", "quick", "standard"]),
     default="standard",
     show_default=True,
-    help="How long --live measures.",
+    help="How long --live measures; later verdicts use the scatter of standard alone.",
 )
 @click.option(
     "--tables",

@@ -21,7 +21,6 @@ from noisefloor import paths, stats, tools
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
-from noisefloor.model import metric as metric_of
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why
 
@@ -262,7 +261,7 @@ def judge_rows(
         margin_pct=margin_pct or archive.study.margin_pct,
         baseline=archive.study.baseline.name,
         design=_design(rows),
-        series=archive._series(rows) if not metric_of(metric).worse_up else None,
+        series=archive._series(rows),
         restarts=archive.rule.restarts,
         floor=archive.rule.floor,
         local=not archive.about,  # what is published does not depend on this machine

@@ -3,6 +3,7 @@
 `ConnectionPool` is what a campaign keeps between its runs; `connect` and `pooled` measure."""
 
 import functools
+import math
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ from noisefloor.servers.wire import Link, Sshd, Tunnel
 _DEFAULT_KEY = "RSA 2048"
 # groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
 _GROUPS = {"x25519": "X25519", "secp256r1": "P-256", "prime256v1": "P-256"}
-_STRANGERS = 3000  # users that log in once each, more than a slice has time for
+_STRANGERS = 1000  # users for each second of a slice, more than log in: each does it once
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class ConnectionPool(ServerPool):
         self.far: Server | None = None
         self.sshds: dict[bool, Sshd] = {}
         self.tunnels: dict[tuple[int | None, str, bool], Tunnel] = {}
-        # by process: servers that let everybody in, and those that have strangers
+        # by process: servers that let everybody in, and how many strangers each has
         self.opened: set[int] = set()
-        self.strangers: set[int] = set()
+        self.strangers: dict[int, int] = {}
         self.serving: dict[int, str] = {}  # server's process -> the key that it presents
 
     def _client(self, arm: Arm) -> dict[str, str]:
@@ -121,18 +122,18 @@ class ConnectionPool(ServerPool):
                 server.query("RENAME USER noisefloor@localhost TO noisefloor@'%'")
             self.opened.add(server.pid)
 
-    def _forget(self, server: Server) -> None:
-        """Let the server have `_STRANGERS` more users, with the measuring user's password, and none
-        of these passwords in its cache."""
-        if server.pid not in self.strangers:
+    def _forget(self, server: Server, strangers: int) -> None:
+        """Let the server have so many more users, with the measuring user's password, and none of
+        these passwords in its cache."""
+        if self.strangers.get(server.pid, 0) < strangers:
             row = server.query(
                 "SELECT HEX(authentication_string) AS a FROM mysql.user WHERE user = 'noisefloor'"
             )[0]
             how = f"IDENTIFIED WITH caching_sha2_password AS 0x{row['a']}"
-            names = [f"stranger{n}@'%'" for n in range(_STRANGERS)]
+            names = [f"stranger{n}@'%'" for n in range(strangers)]
             server.query("CREATE USER IF NOT EXISTS " + ", ".join(f"{n} {how}" for n in names))
             server.query(f"GRANT SELECT ON {SCHEMA}.* TO " + ", ".join(names))
-            self.strangers.add(server.pid)
+            self.strangers[server.pid] = strangers
         server.query("FLUSH PRIVILEGES")
 
     # -- routes ----------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ def connect(run: Slice) -> dict[str, Any]:
     if run.workload.distance_ms is not None:
         result["rtt_s"] = pool.link.rtt(run.server.port)
     if run.arm.how.get("cache") == "cold":
-        pool._forget(run.server)
+        pool._forget(run.server, _strangers(run))
     argv = _argv(run, route)
     stolen, tunnel = steal(), route.tunnel
     before, ends_before = run.server.usage(), tunnel.usage() if tunnel else {}
@@ -265,13 +266,17 @@ def connect(run: Slice) -> dict[str, Any]:
     return result | tools.outcome(shown, code, usage, round(cpu, 6), stolen)
 
 
+def _strangers(run: Slice) -> int:
+    return math.ceil(_STRANGERS * run.seconds)
+
+
 def _argv(run: Slice, route: _Route) -> list[str]:
     how = run.arm.how
     name, client = "connect.lua", [f"--tls={how.get('tls', 'none')}"]
     if keep := how.get("keep"):
         name, client = "handshake.lua", [f"--keep={keep}"]
     if how.get("cache") == "cold":
-        client.append(f"--strangers={_STRANGERS}")
+        client.append(f"--strangers={_strangers(run)}")
     client += [
         f"--ca={run.pool.keys / 'cacert.pem'}",
         f"--table-size={run.study.profile.rows}",

@@ -113,8 +113,9 @@ def judge_two(
     out = runs.verdict_row(c, ("", "", words, names[0], names[1]), margin)
     if out.verdict == CANNOT_TELL and METRICS[metric].judged:
         least = max(counts) + 1
-        if out.restarted and start:  # as many runs are enough, once each has a start of its own
-            run_sd, least = math.hypot(run_sd, start.cv), 2
+        if start and (spreads or out.restarted):  # each run then has a start of its own
+            run_sd = math.hypot(run_sd, start.cv)
+            least = 2 if out.restarted else least
         needed, minutes = what_settles(value, metric, margin, run_sd, least)
         out = replace(out, runs_needed=needed, minutes_needed=minutes)
         notes.append(answers.what_settles(needed, minutes, metric not in scatter.NO_SERVER))

@@ -80,12 +80,11 @@ def pairs(tidy: pd.DataFrame, *, baseline: str | None = None) -> pd.DataFrame:
     `change` is the log ratio of the arm's value over the baseline's, in the metric's own sign.
     Warm-up runs, metrics that are shown and never judged, half pairs, and pairs with a value that
     has no logarithm (zero, negative, missing) are left out."""
-    return _pairs(tidy, baseline)[0]
+    return _pairs(tidy, baseline_of(tidy, baseline))[0]
 
 
 def _pairs(tidy: pd.DataFrame, baseline: str | None) -> tuple[pd.DataFrame, Counter[Any]]:
     """`pairs`, and how many have no logarithm, by (study, workload, metric, arm, threads)."""
-    baseline = baseline_of(tidy, baseline)
     kept = _kept(tidy)
     kept = kept[kept["pair_id"].notna()]
     key = ["study", "campaign", "workload", "threads", "metric", "pair_id"]
@@ -110,12 +109,16 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
     """The verdict table: a row a comparison, and a joint row an arm of several thread counts that
     do not differ.
 
-    given: fields of Asked. Pairs are judged by `rule`, runs without pairs by `runs`. ValueError:
-    no baseline, no usable row."""
+    given: fields of Asked. Workloads with pairs are judged by `rule`, those without by `runs`.
+    ValueError: no baseline, no usable row."""
     asked = Asked(**given)
     if tidy.empty:
         raise ValueError("the table has no rows; at least one run per arm is needed")
-    judged = (_paired if _is_paired(tidy) else _unpaired)(tidy, asked)
+    asked = replace(asked, baseline=baseline_of(tidy, asked.baseline))
+    names = tidy.loc[tidy["pair_id"].notna(), "workload"] if "pair_id" in tidy else ()
+    paired = tidy["workload"].isin(names)
+    parts = ((tidy[paired], _paired), (tidy[~paired], _unpaired))
+    judged = (one for part, judge in parts if len(part) for one in judge(part, asked))
     out = pd.DataFrame(map(as_dict, judged), columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
     return out
@@ -277,7 +280,6 @@ def _needed(each: pd.DataFrame, value: float, margin: float, together: int) -> i
 
 def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
     """Verdict rows of runs without pairs. In plain dicts: the groups are small and many."""
-    baseline = baseline_of(tidy, asked.baseline)
     columns = [*KEY[:3], "arm", "threads", "value", "run", "duration_s"]
     kept = _kept(tidy).reindex(columns=columns).dropna(subset=columns[:4])
     kept = kept.astype({"duration_s": float})
@@ -287,20 +289,21 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
         count = None if pd.isna(threads) else int(threads)
         arms.setdefault(arm, {}).setdefault(count, []).append((value, run, span))
 
-    def side(many: Sequence[Any]) -> Side:
-        """The runs of one arm at one thread count."""
-        rates = (asked.series or {}).get(many[0][1]) if len(many) == 1 else None
+    def side(many: Sequence[Any], metric: str) -> Side:
+        """The runs of one arm at one thread count; the values per second are of the throughput."""
+        alone = len(many) == 1 and not metric_of(metric).worse_up
+        rates = (asked.series or {}).get(many[0][1]) if alone else None
         return Side(tuple(v for v, *_ in many), rates)
 
     for (study, workload, metric), arms in works.items():
-        first = arms.pop(baseline, {})
+        first = arms.pop(asked.baseline, {})
         for arm, mine in arms.items():  # each a question of its own, as two folders of logs are
             common = sorted((t for t in mine if t in first), key=lambda t: t or 0)
             spans = [span for t in common for *_, span in (*first[t], *mine[t]) if span > 0]
             yield from runs.judge_runs(
-                {arm: {t: (side(first[t]), side(mine[t])) for t in common}},
+                {arm: {t: (side(first[t], metric), side(mine[t], metric)) for t in common}},
                 metric=metric,
-                baseline=baseline,
+                baseline=str(asked.baseline),
                 study=study,
                 workload=workload,
                 margin_pct=asked.margin_pct,

@@ -57,7 +57,7 @@ class Why(StrEnum):
         f"{_START}; --restarts leaves it out"
     )
     SHARED_STARTS = "more runs under the same server starts cannot settle it"
-    WARM_UP = "the first {rows} rows look like warm-up and do not count"
+    WARM_UP = "the first {rows} rows look like warm-up; the throughput includes them"
     DRIFT = "throughput steps or drifts within the run"
     NEVER_JUDGED = "{what}: shown, never judged"
     FLOOR_RUNS = "--floor: assumed to come from {runs} runs of one unchanged server"
