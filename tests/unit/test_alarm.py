@@ -273,6 +273,13 @@ def test_a_shift_of_5_percent_is_found_in_most(tau, pooled):
     assert raised > 0.8 * n
 
 
+@pytest.mark.parametrize(("tau", "found"), [(SE, 99), (0.01, 57)])
+def test_three_sittings_find_a_shift_of_5_percent_as_often_as_the_docs_say(tau, found):
+    rng = np.random.default_rng(1)
+    raised = [alarms(*histories(rng, 4, tau, math.log(1.05)), None) for _ in range(10)]
+    assert 100 * np.mean(raised) == pytest.approx(found, abs=1.5)
+
+
 @pytest.mark.parametrize("shift", [0.0, 0.015])
 def test_the_simulation_has_the_answers_of_the_command(shift):
     effects, variances = histories(np.random.default_rng(3), 5, SE, shift, many=12)

@@ -64,12 +64,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     leads = results.headlines(r, arm)
     page, first = studies.page_of(r.study.name, r.study.key), results.leading(r).study
     was, label = first.baseline.name, (r.meta.get("engine") or {}).get("label", "")
-    asks = studies.asks(
-        r.study.name,
-        r.study.key,
-        label if was == label.partition(" ")[0] else was,  # the machine's own, whatever it is
-        first.arms[0].name,
-    )
+    was = label if was == label.partition(" ")[0] else was  # the machine's own, whatever it is
+    asks = studies.asks(r.study.name, r.study.key, was, first.arms[0].name)
     save(r.verdicts, page, r.meta, r=r, title=asks or r.study.title, raw=r.sources, primary=leads)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
 
