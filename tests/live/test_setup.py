@@ -150,7 +150,13 @@ UBUNTU = {  # its MySQL and the headers are installed; apt, whose lists are old,
 
 def test_set_up_leaves_out_what_would_replace_mysql_and_what_apt_does_not_know(tmp_path):
     """On a system like Ubuntu, of which a few commands are stand-ins; it ends before Python's packages."""
-    kept = ("requirements.txt", "pyproject.toml", "lib/setup.sh", f"{ENGINES}/engines.toml", "apt.txt")
+    kept = (
+        "requirements.txt",
+        "pyproject.toml",
+        "lib/setup.sh",
+        f"{ENGINES}/engines.toml",
+        "apt.txt",
+    )
     for name in (*kept, "tests/apt.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)
