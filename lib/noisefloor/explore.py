@@ -77,6 +77,18 @@ def _workloads(folder: Path) -> list[str]:
     return [w["name"] for w in tidy.meta(folder)["workloads"]]
 
 
+def _metrics(source: results.Results) -> dict[str, list[str]]:
+    """Workload -> its metrics that get a word, of those that a run of any campaign has."""
+    there: set[Any] = set()
+    for each in source.every:
+        rows = each.judged()[["workload", "metric"]].drop_duplicates()
+        there |= set(rows.itertuples(index=False, name=None))
+    return {
+        w.name: [m for m in w.metrics if (w.name, m) in there and METRICS[m].judged]
+        for w in source.study.workloads
+    }
+
+
 @lru_cache(maxsize=8)
 def _campaign(folder: Path, _changed: int) -> _Campaign:
     return _Campaign(folder)
@@ -131,7 +143,7 @@ class Question:
             raise Refusal(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
         asked = self.workload, self.metric
         named = zip(names, self.sources, strict=True)
-        return {name: s for name, s in named if len(s.judged(*asked))}
+        return {n: s for n, s in named if any(len(each.judged(*asked)) for each in s.every)}
 
     @cached_property
     def judged(self) -> pd.DataFrame:
@@ -258,7 +270,8 @@ class Question:
         source = self._there[verdict["source"]]
         if not _is_page(source):
             return [source]
-        return source.by_processor[verdict["question"], verdict["processor"]]
+        every = source.by_processor[verdict["question"], verdict["processor"]]
+        return [each for each in every if len(each.judged(self.workload, self.metric))]
 
     @cached_property
     def tables(self) -> str:
@@ -491,7 +504,8 @@ class Explorer:
             leading = _workloads(paths.campaign(report.leading_campaign(self.campaign.value) or ""))
             works.sort(key=lambda name: name not in leading)
         else:
-            works = [w for w in works if w in set(source.judged()["workload"])]
+            known = _metrics(source)
+            works = [w for w in works if known[w]]
         if not works:
             raise Refusal("This campaign has no whole pair yet.")
         _offer(self.workload, works, workload)
@@ -506,8 +520,7 @@ class Explorer:
         source = self._open(self.campaign.value, self.baseline.value, self.workload.value)
         self.baseline.disabled = not theirs
         self.baseline.layout.display = None if theirs else "none"
-        judged = source.study.workload(self.workload.value).metrics
-        metrics = [m for m in judged if m in set(rows["metric"]) and METRICS[m].judged]
+        metrics = _metrics(source)[self.workload.value]
         _offer(self.metric, [(metric_label(m), m) for m in metrics], metric)
         counts = sorted(int(t) for t in rows["threads"].dropna().unique())
         _offer(self.threads, counts, threads)

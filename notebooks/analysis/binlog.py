@@ -70,6 +70,8 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
         profiles = profiles[profiles["pair_id"].isin(others["pair_id"])]
     rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
     rows["side"] = np.where(rows["arm"] == baseline, "base", "other")
+    if rows["side"].nunique() < 2:  # no control was measured
+        return pd.DataFrame()
     key = ["campaign", "block", "pair_id", "side"]
     wide = rows.pivot_table(
         index="function", columns=key, values="us", aggfunc="sum", fill_value=0.0
@@ -96,14 +98,15 @@ def alike(profiles: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def functions_answer(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> str:
-    """How many functions differ between the arms and between two runs of the baseline, and whether keys
-    are set up, in sentences; "" where nothing was sampled."""
+    """How many functions differ between the arms and, with a control, between two runs of the baseline,
+    and whether keys are set up, in sentences; "" where nothing was sampled."""
     if profiles.empty:
         return ""
-    more = grown(profiles, tidy, baseline)
-    same = len(grown(alike(profiles, baseline), tidy, baseline))
-    of = f"{profiles['function'].nunique():,} functions"
-    answer = f"Of {of} {len(more)} differ between the arms, {same} between two {baseline} runs."
+    more, twins = grown(profiles, tidy, baseline), alike(profiles, baseline)
+    answer = f"Of {profiles['function'].nunique():,} functions {len(more)} differ between the arms"
+    if twins["arm"].nunique() > 1:
+        answer += f", {len(grown(twins, tidy, baseline))} between two {baseline} runs"
+    answer += "."
     names = [] if more.empty else list(more.loc[more["more_us"] > 0, "function"])
     if keys := [name for name in names if name.startswith(KEY_SETUP)]:
         answer += f" More time goes to setting up a key for each transaction: {', '.join(keys)}."

@@ -535,6 +535,9 @@ def test_functions_that_take_more_time_are_found_in_pairs():
     assert row["plain, µs"] == pytest.approx(100, rel=0.02)
     assert binlog.grown(shares[:0], cpu, "plain").empty
     assert binlog.grown(shares[shares["block"] == 0], cpu, "plain").empty  # nothing to judge by
+    assert binlog.grown(binlog.alike(shares, "plain"), cpu, "plain").empty  # no control
+    said = binlog.functions_answer(shares, cpu, "plain")
+    assert said == f"Of 3 functions {len(found)} differ between the arms."
 
 
 def test_among_many_functions_the_share_of_false_ones_is_held():

@@ -15,6 +15,8 @@ from noisefloor.show import plots, report
 from noisefloor.show.rows import is_joint
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
+FULL = "in memory, 200 a second"
+SATURATED = "binlog-encryption-rate-standard-20261129-230816"  # at that rate
 AA = "calibration-aa-standard-20261123-024100"
 TABLES = "tablespace-encryption-standard-20261121-193605"
 TABLES_THEN = "tablespace-encryption-standard-20261121-092639"
@@ -82,6 +84,16 @@ def test_the_verdicts_of_a_page_are_those_of_all_its_campaigns(page):
     near, verdict = q.near(row), q.verdicts.loc[row]
     assert 0 < len(near.pairs) <= verdict["n_arm"]
     assert "<pre" in near.raw(near.runs["run"].iloc[0])
+
+
+def test_a_row_is_shown_with_the_newest_campaign_that_has_its_metric():
+    page, full = results.load(DATA / "campaign"), results.Results(DATA / "campaign")
+    vars(full)["tidy"] = full.tidy.assign(metric="saturated")
+    (campaigns,) = page.by_processor.values()
+    campaigns.append(full)
+    q = asked(page)
+    assert len(q.near(q.comparisons[0][1]).runs)
+    assert "2 campaigns" not in q.tables
 
 
 def test_hiding_thread_counts_makes_no_verdict(binlog):
@@ -247,6 +259,7 @@ def test_an_archive_in_the_project_s_folder_is_offered(theirs, home):
         ({"source": "no/such"}, "no/such is no table of `noisefloor ingest`"),
         ({"source": BINLOG, "metric": "speed"}, "metric 'speed' is not in this campaign"),
         ({"source": "binlog-encryption", "workload": "x"}, "workload 'x' is not in this campaign"),
+        ({"source": SATURATED, "workload": FULL}, f"workload '{FULL}' is not in this campaign"),
         ({"source": BINLOG, "threads": [4, 5]}, "threads 5 is not in this campaign"),
         ({"source": BINLOG, "arms": ["red"]}, "arms 'red' is not in this campaign"),
     ],
@@ -271,6 +284,14 @@ def test_it_opens_on_a_study_with_everything_shown():
     assert at.question.verdicts["sittings"].max() >= 1
     assert "p99 latency at 100 a second" in at.status.value
     assert "sysbench" in at.raw.value
+
+
+def test_a_rate_that_saturated_one_processor_shows_the_other():
+    at = explore.Explorer("binlog-encryption", workload=FULL)
+    assert "p99" in {value for _, value in at.metric.options}
+    (processor,) = set(at.question.verdicts["processor"])
+    assert processor != explore.opened(SATURATED).processor
+    assert "p99 latency at 200 a second" in at.status.value
 
 
 def test_one_campaign_is_judged_by_itself(explorer):

@@ -236,6 +236,13 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
         results.load(three[2]).verdicts  # noqa: B018
 
 
+def test_a_campaign_that_was_saturated_all_the_time_leaves_the_others(three):
+    r = results.load(*three)
+    vars(r.parts[2])["tidy"] = r.parts[2].tidy.assign(metric="saturated")
+    assert r.parts[2].alone().empty
+    assert list(r.verdicts["question"].unique()) == ["headline", "profile"]
+
+
 @pytest.mark.parametrize(
     ("kept", "questions"),
     [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "profile"), ((2,), "throttled")],

@@ -209,8 +209,8 @@ class Results:
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
         """The verdict table of this campaign by itself, as if nothing else had been measured; without
-        rows where it has no whole pair. Columns of `stats.row`, question and rate (offered, 1/s; 0: as
-        many as it can do)."""
+        rows where it has no whole pair that counts. Columns of `stats.row`, question and rate (offered,
+        1/s; 0: as many as it can do)."""
         if (asked := (workload, metric, margin_pct)) not in self._judgements:
             self._judgements[asked] = self._alone(*asked)
         return self._judgements[asked].copy()
@@ -223,7 +223,8 @@ class Results:
         asked = replace(self.study, margin_pct=margin_pct or self.study.margin_pct)
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
         rows = self.judged(workload, metric)
-        if rows.empty:
+        metrics = {m for w in asked.workloads for m in w.metrics}
+        if not rows["metric"].isin(metrics).any():
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
         first, plan = asked.workloads[0], self.meta.get("plan")
         timed, turns = first.tool == "time", 1 if schedule.at_once(asked, first) else 2
