@@ -114,6 +114,8 @@ def test_on_request_it_listens_on_loopback_tcp_only(template, copy):
         MySQLdb.connect(**login, user="root", password=passwords(server)[0]).close()
         users = {str(r["u"]) for r in server.query("SELECT user AS u FROM mysql.user")}
         assert {"root", "noisefloor"} <= users
+        roots = server.query("SELECT host AS h FROM mysql.user WHERE user = 'root'")
+        assert roots == [{"h": "localhost"}]  # each name of the machine would need a password
         for user in (*users, "", "admin", "replica"):
             for password in ("", user, "root", "password"):
                 with pytest.raises(MySQLdb.OperationalError) as refused:
