@@ -263,6 +263,19 @@ def test_what_is_set_is_taken_literally(running):
         running.set({"init_connect": value})
 
 
+@mostly("mysql")
+def test_an_arm_leaves_nothing_that_the_server_changed_along_with_it(own):
+    """A value takes its limit with it, and a limit its value."""
+    own.query("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 10")
+    before = own.variables()
+    for name, value in (("innodb_io_capacity", "1000000"), ("innodb_max_dirty_pages_pct", "5")):
+        for _ in range(2):
+            own.only({name: value})
+            assert sum(v != before[n] for n, v in own.variables().items()) == 2
+            own.only({name: before[name]})
+            assert own.variables() == before
+
+
 def test_variables_that_matter_are_kept_and_those_that_move_are_not(running):
     first = running.variables()
     running.query("REPLACE INTO noisefloor.canary VALUES (8, 'moves the GTID set')")

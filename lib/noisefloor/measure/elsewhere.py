@@ -28,21 +28,20 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
         )
     where, progress = address_of(request.server), Progress()
     # a wrong study is said before anybody's server is asked anything
-    floor, whose = _start_floor(where.near)
-    schedule.check(as_guest(study, floor, whose, cpu=True))
+    schedule.check(as_guest(study, *_start_floor(), cpu=True))
     threads = max(t for w in study.workloads for t in w.threads)
     with course.machine(progress.say, waits=not dry) as folder:
         if not dry:
             guest.restore_others(where.url, progress.say)
         with guest.visit(where, folder / "guest", threads, allow, progress.say, dry) as theirs:
-            study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
+            study = as_guest(study, *_start_floor(theirs.near), cpu=bool(theirs.pid))
             if dry:
                 _dry_run(study, theirs, dry)
                 return None
             _taken(study, theirs)
             theirs.move_in()
             with course.open_campaign(study, {"": theirs.engine}, request, progress) as campaign:
-                if not where.near:  # the machine that measures is not the one that is measured
+                if not theirs.near:  # the machine that measures is not the one that is measured
                     campaign.save(host={"cpu": "a server elsewhere"})
                 progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
                 loading.place_script(request.lua, study, folder)
@@ -57,7 +56,7 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
     return campaign.folder
 
 
-def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
+def _start_floor(near: bool = False) -> tuple[dict[str, tuple[float, float]], str]:
     """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
     file = paths.noise_file("floor")

@@ -196,7 +196,7 @@ class Server(Session):
         if self.port:
             self.port = sandbox.free_port(self.port)
         self._free_socket()  # of a server that was killed
-        self._before = {}
+        self._before, self._along = {}, {}
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(
