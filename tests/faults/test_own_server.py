@@ -209,7 +209,7 @@ def test_a_dry_run_prints_every_statement_and_sends_none_that_changes_anything(t
     own = {token.sub("owner", s) for schema, s in theirs.sent() if schema == ""}
     assert sorted(s for s in own if s not in told and not is_one_of(s, READS[-2:])) == []
     argv = [s for s in said if s.startswith("-- sysbench oltp_read_write")]
-    assert [a.split()[-1] for a in argv] == ["prepare", "run"]
+    assert [a.split()[-1] for a in argv] == ["prepare", "run", "run"]
     assert "sysbench.cnf" in argv[0]
 
 

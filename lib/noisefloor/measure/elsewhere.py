@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import cast
 
 from noisefloor import paths, schedule, stats
-from noisefloor.measure import course, loading, loop, workloads
+from noisefloor.measure import course, loading, loop, tools, workloads
+from noisefloor.measure.campaign import warm_up
 from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
@@ -86,29 +87,32 @@ def _taken(study: Study, server: guest.Guest) -> None:
 
 def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
     """Say every statement that a campaign would send; those that change something are not sent."""
+
+    def load(cell: schedule.Cell, seconds: float) -> None:
+        made = (cell.arm, cell.workload, cell.threads, seconds, server.folder)
+        argv = tools.load_argv(tools.Slice(study, cast(Server, server), *made), seconds)
+        say(f"-- {' '.join(workloads.portable(argv))}")
+
     arms = study.compared
     journal = paths.relative(server.journal.path)
     say("-- how each variable was is read and written to the journal before it is set:")
     say(f"-- {journal}")
     say("-- does the server take each value?")
     _taken(study, server)
-    say("-- a schema of its own, and the tables in it")
+    say("-- a schema of its own, the tables in it, and a warm-up")
     server.move_in()
-    first, options = study.workloads[0], server.folder / "sysbench.cnf"
-    size = (study.tables, study.profile.rows)
-    argv = workloads.prepare_argv(options, first.script, *size, 2, first.sized)
+    options, size = server.folder / "sysbench.cnf", (study.tables, study.profile.rows)
+    argv = workloads.prepare_argv(options, study.workloads[0], *size)
     say(f"-- {' '.join(workloads.portable(argv))}")
+    load(warm_up(study), study.profile.warmup_s)
     for w in study.workloads:
         for arm in arms:
             say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
             server.only(dict(w.settings) | dict(arm.switch))
             innodb.settle(server, 0)
         for threads in w.threads:
-            argv = workloads.sysbench_argv(
-                w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
-                seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
-            )  # fmt: skip
-            say(f"-- {' '.join(workloads.portable(argv))}")
+            cell = schedule.Cell(w, threads, arms[0])
+            load(cell, schedule.slice_s(study, cell))
     say(f"-- sysbench's statements are in its scripts; it uses the schema {SCHEMA}")
     say("-- at the end, however it ends:")
     say(f"SHOW TABLES FROM {SCHEMA};  -- is it the schema that was created?")
