@@ -214,16 +214,23 @@ def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, comma
 def test_a_guest_is_measured_in_turn_at_a_rate(theirs, monkeypatch, capsys):
     """The plan says beforehand how wide that is."""
     monkeypatch.setattr(studies.ab, "WINDOW_S", (SECONDS, SECONDS))
+    said: list[str] = []
+    measured(theirs.url, rate="80", budget_min=0.2, dry=said.append)
+    loads = [s for s in said if s.startswith("-- sysbench") and s.endswith("run")]
+    assert ["--rate=80" in s for s in loads] == [True, True]  # the warm-up, and what is measured
     folder = measured(theirs.url, rate="80", budget_min=0.2)
     theirs.unchanged()
+    assert {s for _, s in theirs.sent() if "SET GLOBAL" in s} == {
+        f"SET GLOBAL sync_binlog = {n}" for n in (0, 1, theirs.before["variables"]["sync_binlog"])
+    }
     said = capsys.readouterr().err
     assert "plan: 2 blocks" in said
     assert "expected: 99th percentile latency over ±100 %, Server CPU" in said
     runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
     counted = [f for f in runs if not f["warmup"]]
     assert len(counted) >= 2
-    for facts in counted:
-        assert "--rate=80" in facts["argv"]
+    for facts in runs:
+        assert "--rate=80" in facts["argv"], "nothing loads it to the full"
         assert facts["disk"]["log_syncs"] > 0
     first, second = sorted(counted, key=lambda f: f["start"])[:2]
     assert first["end"] <= second["start"], "one after the other"

@@ -5,11 +5,13 @@ import json
 import os
 import random
 import re
+import shutil
 import socket as sockets
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -157,7 +159,8 @@ READS = (
     r"SHOW (GLOBAL (VARIABLES|STATUS)( LIKE 'group_replication_group_name')?|PROCESSLIST)",
     r"SHOW (REPLICA|ALL SLAVES|ENGINE INNODB) STATUS",
     r"SHOW (DATABASES LIKE 'noisefloor'|TABLES FROM noisefloor)",
-    r"SELECT VERSION\(\) AS version, @@hostname AS host, @@port AS port, @@datadir AS datadir",
+    r"SELECT VERSION\(\) AS version, @@hostname AS host, @@port AS port, @@datadir AS datadir,"
+    r" @@log_bin_basename AS logs",
     r"SELECT @@GLOBAL\.\w+ AS v",
     r"SELECT (@@\w+|VERSION\(\)|DATABASE\(\)|'test .*')( AS anon_1)?|SHOW VARIABLES LIKE '\w+'",
     r"SET (NAMES utf8mb4|AUTOCOMMIT ?= ?1|autocommit=1)|ROLLBACK|COMMIT",
@@ -206,7 +209,7 @@ def test_a_dry_run_prints_every_statement_and_sends_none_that_changes_anything(t
     own = {token.sub("owner", s) for schema, s in theirs.sent() if schema == ""}
     assert sorted(s for s in own if s not in told and not is_one_of(s, READS[-2:])) == []
     argv = [s for s in said if s.startswith("-- sysbench oltp_read_write")]
-    assert [a.split()[-1] for a in argv] == ["prepare", "run"]
+    assert [a.split()[-1] for a in argv] == ["prepare", "run", "run"]
     assert "sysbench.cnf" in argv[0]
 
 
@@ -513,6 +516,22 @@ def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, monkeypatch):
 
 
 @slow
+@on("mysql")
+def test_the_disk_of_its_binary_logs_is_looked_at_as_well(
+    template, copy, tmp_path_factory, home, monkeypatch
+):
+    logs = tmp_path_factory.mktemp("logs")
+    with copy(template, {"log_bin": logs / "binlog"}) as server:
+        file = f"read_default_file={server.folder / 'client.cnf'}"
+        one = guest.Guest(guest.address(f"mysql://root@/?{file}"), paths.root())
+        assert one._disk() == ""
+        free = {str(logs): 1 << 30}
+        look = lambda place: SimpleNamespace(free=free.get(place, 1 << 60))  # noqa: E731
+        monkeypatch.setattr(shutil, "disk_usage", look)
+        assert "its disk has 1.1 GB free" in one._disk()
+
+
+@slow
 @on("mariadb")
 def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
     theirs.server.script("SET GLOBAL max_connections = 40")
@@ -697,6 +716,12 @@ def test_a_server_on_another_machine(template, copy, tmp_path_factory, home):
     server = copy(template, {"bind_address": here}, tcp=True)
     theirs = Theirs(server, tmp_path_factory.mktemp("private"))
     url = theirs.by_port.replace("127.0.0.1", here)
+    is_elsewhere(theirs, url)
+    assert holding(home / "runs", here) == []
+
+
+def is_elsewhere(theirs: Theirs, url: str) -> None:
+    """It is measured as a server whose disk and processor are not this machine's."""
     with pytest.raises(ServerError, match="how full its disk is cannot be seen from here"):
         measured(url)
     folder = measured(url, allow=("disk",))
@@ -706,4 +731,11 @@ def test_a_server_on_another_machine(template, copy, tmp_path_factory, home):
     assert design.sitting_key(meta).startswith(meta["engine"]["origin"])
     assert meta["parameters"]["allow"] == ["disk"]
     assert "not on the server" in meta["floor_from"]
-    assert holding(home / "runs", here) == []
+
+
+@slow
+@on("mariadb")
+def test_a_forwarded_port_leads_to_another_machine(theirs, monkeypatch):
+    kernel, _, *rest = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((kernel, "desk", *rest)))
+    is_elsewhere(theirs, theirs.by_port)

@@ -248,6 +248,8 @@ def test_the_half_width_to_expect_at_once_and_in_turn():
         assert 0.3 < half / known[metric]["64"] < 1.1
     floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
     theirs = as_guest(studies.load(replace(asked, server="env")), floor, "", cpu=True)
+    warm_ups = [campaigns.warm_up(s).workload.rate for s in (studies.load(asked), theirs)]
+    assert warm_ups == [0, 500], "a server of somebody else is never loaded to the full"
     in_turn = schedule.plan(theirs)["expected"]
     assert in_turn["p99"] > 2 * at_once["p99"]
     assert in_turn["cpu_per_transaction"] > 1.5 * at_once["cpu_per_transaction"]

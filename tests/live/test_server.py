@@ -114,6 +114,8 @@ def test_on_request_it_listens_on_loopback_tcp_only(template, copy):
         MySQLdb.connect(**login, user="root", password=passwords(server)[0]).close()
         users = {str(r["u"]) for r in server.query("SELECT user AS u FROM mysql.user")}
         assert {"root", "noisefloor"} <= users
+        roots = server.query("SELECT host AS h FROM mysql.user WHERE user = 'root'")
+        assert roots == [{"h": "localhost"}]  # each name of the machine would need a password
         for user in (*users, "", "admin", "replica"):
             for password in ("", user, "root", "password"):
                 with pytest.raises(MySQLdb.OperationalError) as refused:
@@ -259,6 +261,20 @@ def test_a_setting_that_did_not_take_ends_the_start(mysql, copy, settings, messa
 def test_what_is_set_is_taken_literally(running):
     for value in ("SET @a = ':b %s'", "it''s", ""):
         running.set({"init_connect": value})
+
+
+@mostly("mariadb")
+def test_an_arm_leaves_nothing_that_the_server_changed_along_with_it(own):
+    """A limit takes its value with it; on MariaDB a value its limit, too."""
+    own.query("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 10")
+    before = own.variables()
+    arms = {"innodb_max_dirty_pages_pct": "5", "innodb_io_capacity": "1000000"}
+    for name, value in list(arms.items())[: 2 if own.engine.kind == "mariadb" else 1]:
+        for _ in range(2):
+            own.only({name: value})
+            assert sum(v != before[n] for n, v in own.variables().items()) == 2
+            own.only({name: before[name]})
+            assert own.variables() == before
 
 
 def test_variables_that_matter_are_kept_and_those_that_move_are_not(running):

@@ -255,3 +255,16 @@ def test_a_difference_that_nobody_asked_for_is_shown(recorded):
         change(run / "run.json", sha256=found)
     found = tidy.differences(recorded).set_index("variable")["asked"].to_dict()
     assert found == {"binlog_encryption": True, "sync_binlog": False}
+
+
+@pytest.mark.parametrize(
+    ("variable", "named"),
+    [
+        *((name, True) for name in ("hostname", "bind_address", "admin_address", "ssl_cert")),
+        *((name, True) for name in ("secure_file_priv", "proxy_protocol_networks")),
+        *((name, True) for name in ("group_replication_group_seeds", "wsrep_node_name")),
+        *((name, False) for name in ("sync_binlog", "innodb_file_per_table", "sql_mode")),
+    ],
+)
+def test_a_variable_may_name_its_machine(variable, named):
+    assert tidy.names_machine(variable) == named

@@ -47,10 +47,12 @@ def test_our_own_script_is_a_path_that_is_not_written_down():
 
 
 def test_loading_and_a_statement_for_every_table():
-    found = workloads.prepare_argv(FILE, "oltp_read_write", 5, 100)
+    found = workloads.prepare_argv(FILE, MAIN, 5, 100)
     assert found[-1] == "prepare"
-    assert "--table-size=100" in found
+    assert {"--table-size=100", "--threads=2"} <= set(found)
     assert not [a for a in found if "password" in a]
+    own = workloads.prepare_argv(FILE, replace(MAIN, sized=False, threads=(1, 8)), 5, 100)
+    assert own[-2:] == ["--threads=8", "prepare"]  # a script may load a table a thread
     every = workloads.statements(["ALTER TABLE {table} FORCE", "FLUSH LOGS"], 2)
     tables = ("canary", "sbtest1", "sbtest2")
     assert every == [*(f"ALTER TABLE noisefloor.{t} FORCE" for t in tables), "FLUSH LOGS"]

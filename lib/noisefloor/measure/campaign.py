@@ -18,7 +18,7 @@ from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
 from noisefloor.measure.server_pool import ServerPool, frozen
-from noisefloor.model import Arm, StudyError, Workload
+from noisefloor.model import Arm, Study, StudyError, Workload
 from noisefloor.schedule import Cell
 from noisefloor.servers import disk, engines, evidence, innodb
 from noisefloor.servers.server import ServerError, SettingError
@@ -192,13 +192,8 @@ class Campaign(Folder):
                 ) from None
 
     def warm(self, pool: ServerPool, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server, of two servers at once: as much as they can do, on a disk
-        that is not made slow; kept, marked, never judged. It has the most threads that are
-        connected in no time."""
-        first, seconds = self.study.workloads[0], self.study.profile.warmup_s
-        first = replace(first, rate=0, writes_per_s=None, reads_per_s=None)
-        quick = [t for t in first.threads if t < _MANY] or [min(first.threads)]
-        cell = Cell(first, max(quick), self.study.baseline)
+        """A warm-up slice per server, of two servers at once; kept, marked, never judged."""
+        cell, seconds = warm_up(self.study), self.study.profile.warmup_s
         runs = []
         for slot, arm in slots:
             name = f"warm-up-b{self.block:02d}-{slot}-{schedule.slug(arm.name)}"
@@ -206,12 +201,12 @@ class Campaign(Folder):
                 name += f"-{again}"
             place = {"pair": -1, "pair_id": name, "position": slot, "slot": slot, "warmup": True}
             runs.append(self.slice(cell, arm, seconds, name, **place))
-        if self._plain(first):
+        if self._plain(cell.workload):
             self._made(pool, runs, lambda: _at_once(partial(self._measure, pool), runs))
         else:
             for run in runs:
                 self.make_run(pool, run)
-        if self.study.workloads[0].rate:  # which leaves time to write nothing back
+        if self.study.workloads[0].rate and not self.study.floor:  # a rate leaves no time for it
             _at_once(lambda run: innodb.flush(run.server, _FLUSH_S), runs)
 
     def _plain(self, work: Workload) -> bool:
@@ -423,6 +418,16 @@ class Campaign(Folder):
             raise
         if by_arm:
             write_json(self.folder / f"block-{self.block:02d}.json", by_arm)
+
+
+def warm_up(study: Study) -> Cell:
+    """What warms a server up: as much as it can do (one that is not ours: its rate), on a disk that
+    is not made slow. It has the most threads that are connected in no time."""
+    first = study.workloads[0]
+    rate = first.rate if study.floor else 0
+    quick = [t for t in first.threads if t < _MANY] or [min(first.threads)]
+    first = replace(first, rate=rate, writes_per_s=None, reads_per_s=None)
+    return Cell(first, max(quick), study.baseline)
 
 
 def _at_once(do: Callable[[tools.Slice], object], runs: list[tools.Slice]) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import cast
 
 from noisefloor import paths, schedule, stats
-from noisefloor.measure import course, loading, loop, workloads
+from noisefloor.measure import course, loading, loop, tools, workloads
+from noisefloor.measure.campaign import warm_up
 from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
@@ -28,21 +29,20 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
         )
     where, progress = address_of(request.server), Progress()
     # a wrong study is said before anybody's server is asked anything
-    floor, whose = _start_floor(where.near)
-    schedule.check(as_guest(study, floor, whose, cpu=True))
+    schedule.check(as_guest(study, *_start_floor(), cpu=True))
     threads = max(t for w in study.workloads for t in w.threads)
     with course.machine(progress.say, waits=not dry) as folder:
         if not dry:
             guest.restore_others(where.url, progress.say)
         with guest.visit(where, folder / "guest", threads, allow, progress.say, dry) as theirs:
-            study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
+            study = as_guest(study, *_start_floor(theirs.near), cpu=bool(theirs.pid))
             if dry:
                 _dry_run(study, theirs, dry)
                 return None
             _taken(study, theirs)
             theirs.move_in()
             with course.open_campaign(study, {"": theirs.engine}, request, progress) as campaign:
-                if not where.near:  # the machine that measures is not the one that is measured
+                if not theirs.near:  # the machine that measures is not the one that is measured
                     campaign.save(host={"cpu": "a server elsewhere"})
                 progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
                 loading.place_script(request.lua, study, folder)
@@ -57,7 +57,7 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
     return campaign.folder
 
 
-def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
+def _start_floor(near: bool = False) -> tuple[dict[str, tuple[float, float]], str]:
     """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
     file = paths.noise_file("floor")
@@ -87,29 +87,32 @@ def _taken(study: Study, server: guest.Guest) -> None:
 
 def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
     """Say every statement that a campaign would send; those that change something are not sent."""
+
+    def load(cell: schedule.Cell, seconds: float) -> None:
+        made = (cell.arm, cell.workload, cell.threads, seconds, server.folder)
+        argv = tools.load_argv(tools.Slice(study, cast(Server, server), *made), seconds)
+        say(f"-- {' '.join(workloads.portable(argv))}")
+
     arms = study.compared
     journal = paths.relative(server.journal.path)
     say("-- how each variable was is read and written to the journal before it is set:")
     say(f"-- {journal}")
     say("-- does the server take each value?")
     _taken(study, server)
-    say("-- a schema of its own, and the tables in it")
+    say("-- a schema of its own, the tables in it, and a warm-up")
     server.move_in()
-    first, options = study.workloads[0], server.folder / "sysbench.cnf"
-    size = (study.tables, study.profile.rows)
-    argv = workloads.prepare_argv(options, first.script, *size, 2, first.sized)
+    options, size = server.folder / "sysbench.cnf", (study.tables, study.profile.rows)
+    argv = workloads.prepare_argv(options, study.workloads[0], *size)
     say(f"-- {' '.join(workloads.portable(argv))}")
+    load(warm_up(study), study.profile.warmup_s)
     for w in study.workloads:
         for arm in arms:
             say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
             server.only(dict(w.settings) | dict(arm.switch))
             innodb.settle(server, 0)
         for threads in w.threads:
-            argv = workloads.sysbench_argv(
-                w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
-                seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
-            )  # fmt: skip
-            say(f"-- {' '.join(workloads.portable(argv))}")
+            cell = schedule.Cell(w, threads, arms[0])
+            load(cell, schedule.slice_s(study, cell))
     say(f"-- sysbench's statements are in its scripts; it uses the schema {SCHEMA}")
     say("-- at the end, however it ends:")
     say(f"SHOW TABLES FROM {SCHEMA};  -- is it the schema that was created?")

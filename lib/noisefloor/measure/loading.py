@@ -6,6 +6,7 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def _content(study: Study, server: Server) -> list[object]:
     first, engine = study.workloads[0], server.engine
     script = Path(workloads.script(first.script, server.folder / "sysbench.cnf"))
     text = script.read_text(errors="replace") if script.suffix == ".lua" else str(script)
-    several = not first.sized and max(first.threads)  # as `fill` has it
+    several = not first.sized and max(first.threads)  # as `prepare_argv` has it
     size = (study.tables, study.profile.rows, first.sized, several, study.keyring)
     return [label(engine), engine.command, sorted(server.settings.items()), text, *map(str, size)]
 
@@ -107,11 +108,10 @@ def fill(server: Server, study: Study) -> None:
     options = server.folder / "sysbench.cnf"
     first = study.workloads[0]
     size = (study.tables, study.profile.rows)
-    several = 2 if first.sized else max(first.threads)  # it may load a table a thread
-    argv = workloads.prepare_argv(options, first.script, *size, several, first.sized)
-    code, text, _ = run(argv, 1800)
+    code, text, _ = run(workloads.prepare_argv(options, first, *size), 1800)
     if code and "implement the 'prepare' command" in text:
-        code, text, _ = run(workloads.prepare_argv(options, "oltp_read_write", *size), 1800)
+        usual = replace(first, script="oltp_read_write", sized=True)
+        code, text, _ = run(workloads.prepare_argv(options, usual, *size), 1800)
     if code:
         raise ServerError(f"loading the tables failed: {last_words(text)}")
 

@@ -23,11 +23,11 @@ def call(name: str, option_file: Path, threads: int, *rest: str) -> list[str]:
     return [*start, f"--threads={threads}", *rest]
 
 
-def prepare_argv(
-    option_file: Path, name: str, tables: int, rows: int, threads: int = 2, sized: bool = True
-) -> list[str]:
-    """argv that loads the tables."""
-    return call(name, option_file, threads, *_size(tables, rows, sized), "prepare")
+def prepare_argv(option_file: Path, workload: Workload, tables: int, rows: int) -> list[str]:
+    """argv that loads the tables of a workload's script."""
+    threads = 2 if workload.sized else max(workload.threads)  # it may load a table a thread
+    size = _size(tables, rows, workload.sized)
+    return call(workload.script, option_file, threads, *size, "prepare")
 
 
 def _size(tables: int, rows: int, sized: bool) -> list[str]:

@@ -1,9 +1,7 @@
 """The address of a server that Noisefloor did not start, and the user who logs in."""
 
 import configparser
-import contextlib
 import getpass
-import ipaddress
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,13 +47,6 @@ class Address:
         """The host for a library that takes ``localhost`` for a socket."""
         return "127.0.0.1" if self.host == "localhost" else self.host
 
-    @property
-    def near(self) -> bool:
-        """Whether the server is on this machine."""
-        with contextlib.suppress(ValueError):
-            return bool(self.socket) or ipaddress.ip_address(self.ip).is_loopback
-        return False
-
 
 def address(given: str) -> Address:
     """The server that `given` names: a URL, or ``env`` for the one in $NOISEFLOOR_SERVER.
@@ -92,11 +83,14 @@ def address(given: str) -> Address:
     host = "" if socket else url.host or known.get("host", "")
     if not socket and not host:
         raise wrong("names no host and no socket")
+    port = str(url.port or known.get("port") or 3306)
+    if not port.isdecimal() or int(port) >= 1 << 16:
+        raise StudyError("the server's port is not a number below 65536; nothing was measured")
     return Address(
         user=url.username or known.get("user") or getpass.getuser(),
         password=url.password or known.get("password") or os.environ.get("MYSQL_PWD", ""),
         host=host,
-        port=url.port or int(known.get("port") or 3306),
+        port=int(port),
         socket=socket,
         file=file,
     )

@@ -98,7 +98,7 @@ class Guest(Session):
     never restarted.
 
     `say`: takes every statement, and those that change something are not sent (a dry run). None:
-    all are sent."""
+    all are sent. `near`: whether the server is on this machine."""
 
     datadir = process = None  # what belongs to a server of ours
     settings: Mapping[str, str] = {}
@@ -120,11 +120,14 @@ class Guest(Session):
         try:
             row = self.query(
                 "SELECT VERSION() AS version, @@hostname AS host, @@port AS port,"
-                " @@datadir AS datadir"
+                " @@datadir AS datadir, @@log_bin_basename AS logs"
             )[0]
         except ServerError as e:
             raise ServerError(f"{where}: {e}; nothing was changed") from None
-        self.host, self.its_data = str(row["host"]), str(row["datadir"])
+        self.host, data = str(row["host"]), str(row["datadir"])
+        self._places = {data, os.path.dirname(os.path.join(data, row["logs"] or ""))}
+        loopback = re.fullmatch(r"127\.[\d.]+|::1", where.ip)  # a port of it may be forwarded
+        self.near = bool(where.socket or (loopback and self.host == os.uname().nodename))
         version = str(row["version"])
         name = f"{row['host']} {row['port']} {row['datadir']}"
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -177,7 +180,8 @@ class Guest(Session):
         return float(value) if isinstance(value, Decimal) else str(value)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """As `Session.set`; the values from before are written to the journal first."""
+        """As `Session.set`; the values from before are written to the journal first, those of what
+        the server changes along with it as soon as they are seen."""
         new = [n for n in settings if n not in self.journal.variables]
         for name in new:
             try:
@@ -186,18 +190,11 @@ class Guest(Session):
                 raise SettingError(f"{name}: {e}") from None
         if new and not self.say:
             self.journal.write()
-        super().set(settings)
-
-    def takes(self, name: str, values: Iterable[str]) -> bool:
-        """As `Session.takes`; what the server changes along with it is in the journal then."""
-        before = self.variables()
         try:
-            return super().takes(name, values)
+            super().set(settings)
         finally:
-            now = self.variables()
-            changed = {n for n, v in before.items() if now.get(n, v) != v}
-            if (more := changed - self.journal.variables.keys()) and not self.say:
-                self.journal.variables |= {n: self._typed(n, before[n]) for n in more}
+            if (more := self._along.keys() - self.journal.variables.keys()) and not self.say:
+                self.journal.variables |= {n: self._typed(n, self._along[n]) for n in more}
                 self.journal.write()
 
     def _typed(self, name: str, text: str) -> object:
@@ -271,9 +268,9 @@ class Guest(Session):
 
     def _disk(self) -> str:
         writes = "what is measured writes tables and binary logs"
-        if not self.address.near or not os.path.isdir(self.its_data):
+        if not self.near or not all(map(os.path.isdir, self._places)):
             return f"how full its disk is cannot be seen from here, and {writes}"
-        if (free := shutil.disk_usage(self.its_data).free) >= FREE_B:
+        if (free := min(shutil.disk_usage(p).free for p in self._places)) >= FREE_B:
             return ""
         least = f"{free / 1e9:.1f} GB free, below {FREE_B / 1e9:.1f} GB"
         return f"its disk has {least}, and {writes}"
@@ -357,7 +354,7 @@ class Guest(Session):
             ) from None
         if not self.say:
             self.journal.remove()
-        self._before = {}
+        self._before, self._along = {}, {}
         return list(done)
 
     def _ours(self) -> bool:

@@ -117,9 +117,10 @@ class Server(Session):
             # a shell script that takes paths apart at their spaces: it is shown one without
             link.symlink_to(self.folder)
             secret_file(cnf, cnf.read_text().replace(str(self.folder), str(link)))
-            argv = [*self.engine.install_db, f"--defaults-file={link / cnf.name}"]
-            argv += [f"--datadir={link / self.datadir.name}", "--skip-test-db"]
-            argv += ["--auth-root-authentication-method=normal", "--skip-name-resolve"]
+            argv = [*self.engine.install_db, f"--defaults-file={link / cnf.name}", "--skip-test-db"]
+            argv += [f"--datadir={link / self.datadir.name}", "--skip-name-resolve"]
+            # "normal" makes a root for each name of this machine, without a password
+            argv += ["--auth-root-authentication-method=socket", "--auth-root-socket-user=root"]
         else:
             argv = [*self.engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
         env = os.environ | _PRIVATE
@@ -195,7 +196,7 @@ class Server(Session):
         if self.port:
             self.port = sandbox.free_port(self.port)
         self._free_socket()  # of a server that was killed
-        self._before = {}
+        self._before, self._along = {}, {}
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(

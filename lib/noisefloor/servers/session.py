@@ -2,6 +2,7 @@
 
 All SQL goes through this module."""
 
+import contextlib
 import difflib
 import logging
 import re
@@ -66,6 +67,7 @@ class Session:
     def __init__(self) -> None:
         self._sql: sa.Engine | None = None
         self._before: dict[str, str] = {}  # variables that were set, as they were at the start
+        self._along: dict[str, str] = {}  # all that changed when one was set, too
 
     @property
     def kind(self) -> kinds.Kind:
@@ -156,20 +158,30 @@ class Session:
 
     def set(self, settings: Mapping[str, object]) -> None:
         """SET GLOBAL each setting, then read it back. Raises SettingError."""
-        before = {} if settings.keys() <= self._before.keys() else self.variables()
-        for name, value in settings.items():
-            try:
+        before = self.variables() if settings else {}
+        try:
+            for name, value in settings.items():
                 self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
-            except Refused as e:
-                raise SettingError(f"{name}: wanted {value}, refused: {e}") from e
-            if name in before:
-                self._before.setdefault(name, before[name])
+                if name in before:
+                    self._before.setdefault(name, before[name])
+        except Refused as e:
+            raise SettingError(f"{name}: wanted {value}, refused: {e}") from e
+        finally:
+            now = self.variables() if before else {}
+            self._along = {n: v for n, v in before.items() if now.get(n, v) != v} | self._along
         self.check(settings)
 
     def only(self, settings: Mapping[str, object]) -> None:
-        """`set` these; every other variable that was `set` since the start goes back to what it
-        was, so that no arm or workload inherits from the one before it."""
-        self.set({k: v for k, v in self._before.items() if k not in settings} | dict(settings))
+        """`set` these; every other variable that was `set` since the start, or that the server
+        changed along with it, goes back to what it was, so that no arm or workload inherits from
+        the one before it."""
+        wanted = {k: v for k, v in self._before.items() if k not in settings} | dict(settings)
+        self.set(wanted)
+        if along := {n: v for n, v in self._along.items() if n not in wanted}:
+            for name, value in along.items():
+                with contextlib.suppress(Refused):  # it may follow from the others alone
+                    self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
+            self.set(wanted)  # one may be the other's limit
 
     def takes(self, name: str, values: Iterable[str]) -> bool:
         """Whether a live server takes each of the values; False for a variable that only a start

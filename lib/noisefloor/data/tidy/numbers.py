@@ -496,7 +496,9 @@ _OWN = {  # differ between any two servers
 _BUILD = re.compile(
     r"(innodb_)?version.*|build_id|.*dir|optimizer_switch|(performance_schema|group_replication)_.*"
 )
-_NAMES = re.compile(r"host|user|file$|path|dir$|_ca$|_cert$|_key$")
+_NAMES = re.compile(
+    r"address|networks|host|user|file$|path|dir$|_(ca|cert|key|priv)$|^(group_replication|wsrep)_"
+)
 
 
 def names_machine(variable: str) -> bool:
