@@ -35,6 +35,7 @@ from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
 Row = Mapping[Any, Any]  # of a verdict table
+_AHEAD = "repeats may give"
 
 
 def here(r: Results) -> pd.DataFrame:
@@ -77,7 +78,8 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
-    sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
+    said = ((word, "; ".join(parts)) for word, parts in answered.items())
+    sentences = [f"{word} {text.replace(f'; {_AHEAD}', ',')}." for word, text in said]
     printed = f"{abs(claimed):.3g}" in source["said"] and not limit
     unit = "" if printed else f"; that is {_in_unit(claimed, limit, source['metric'])}"
     of = label.removesuffix(
@@ -120,7 +122,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
         )
     elif pd.notna(first["next_lo_pct"]):
         ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-        change = f"repeats may give {amounts.interval(*ahead)}"
+        change = f"{_AHEAD} {amounts.interval(*ahead)}"
     else:
         change = f"here {amounts.around(words.change(first), words.interval_text(first))}"
     return f"{change}{where}"

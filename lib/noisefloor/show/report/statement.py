@@ -28,9 +28,12 @@ def headline_of(
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     several = len(places) > 1
+    each = [x for _, rows in words.placed(row, r, apart=True) for x in rows]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     if again:  # room is short: the first processor, by name
         places = places[:1]
+    elif several and all(p.open for _, there in places for p in there):
+        places = [(" and ".join(name for name, _ in places), parts(each, brief))]
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []

@@ -365,9 +365,9 @@ def _at_rates(rows: pd.DataFrame) -> bool:
     return "rate" in rows and rows["rate"].nunique() > 1 and bool(rows["rate"].gt(0).all())
 
 
-def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
+def placed(row: Row, r: "Results | None", apart: bool = False) -> list[tuple[str, list[Row]]]:
     """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
-    there is no other: the joint row, else those of all thread counts."""
+    there is no other: the joint row, else (or `apart`) those of all thread counts."""
     if r is None:
         return [("", [row])]
     v = r.verdicts
@@ -381,7 +381,7 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
         each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
         counts: list[Any] = [[*each["threads"]]] * len(whole)
         over = whole.assign(over=counts)
-        kept = (over if len(whole) else each).to_dict("records")
+        kept = (each if apart or not len(whole) else over).to_dict("records")
         places.append((short if len(names) > 1 else "", kept))
     return places
 
