@@ -64,7 +64,7 @@ def _start_floor(near: bool = False) -> tuple[dict[str, tuple[float, float]], st
     known = json.loads(file.read_text(encoding="utf-8"))
     here = file != paths.noise_file("floor", local=False)
     whose = "as measured on this machine" if here else "as recorded on other machines"
-    whose += "" if here and near else ", not on the server's"
+    whose += ", not on the server's" if here and not near else ""
     metrics = (m for m, entry in known.items() if isinstance(entry, dict))
     starts = {m: start for m in metrics if (start := stats.scatter.start_scatter(m))}
     return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose
