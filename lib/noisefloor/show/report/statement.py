@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from noisefloor import studies
 from noisefloor.data.results import PROCESSOR, SHORT, Results, headlines
@@ -37,7 +37,9 @@ def headline_of(
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
-    loads = [[offered(p.rows[0]) or p.at for p in there] for _, there in [("", before), *places]]
+    loads = [
+        [offered(p.rows[0]) or p.counts for p in there] for _, there in [("", before), *places]
+    ]
     same_load = len(before) == 1 and all(load == loads[0] for load in loads)
     clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
@@ -189,17 +191,20 @@ class Part:
         return self.verdict == PROVISIONAL and words.undecided(self.row)
 
     @property
+    def counts(self) -> list[Any]:
+        """Their thread counts; of a joint row those that it is the mean of."""
+        if joint(self.rows[0]):
+            return list(self.rows[0].get("over", []))
+        return [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
+
+    @property
     def at(self) -> str:
         """`at 1, 4 and 16 threads`: their thread counts; `at 100 TPS`."""
         first = self.rows[0]
-        each = [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
-        mean = joint(first)
-        if mean:
-            each = first.get("over", [])
-        if offered(first) or not each:
+        if offered(first) or not self.counts:
             return words.at(first)
-        *others, last = map(str, each)
-        over = "averaged over" if mean else "at"
+        *others, last = map(str, self.counts)
+        over = "averaged over" if joint(first) else "at"
         return f"{over} {', '.join(others)} and {last} threads" if others else words.at(first)
 
     @property
