@@ -33,7 +33,7 @@ unit: setup ## the tests that need no server and draw nothing (15 seconds)
 
 slow: ## run the slow tests: every recorded page made, verified and opened in a browser; more engines
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m slow --ignore tests/faults
+	$(BIN)/python -m pytest -m slow -n 3 --ignore tests/faults
 
 test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	@lib/setup.sh tests/apt.txt
