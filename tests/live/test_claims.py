@@ -533,7 +533,7 @@ EARLY = {
     "asked": 3,
     "ranged": False,
 }
-EXPECTED = "repeats may give +4.0 to +9.0 %"
+EXPECTED = "measured again, we expect +4.0 to +9.0 %"
 
 
 @pytest.mark.parametrize(
