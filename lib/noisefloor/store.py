@@ -228,6 +228,8 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise NothingToJudge(f"{folder.name} has not ended; it was not stored")
     if not tidy.run_folders(folder):
         raise StoreError(f"{folder.name} holds no run; it was not stored")
+    if changed := tidy.broken(folder):
+        raise StoreError(f"{folder.name}: {changed[0]}; it was not stored")
     # a campaign is the same one in another folder, and a machine may reuse a folder's name
     key = f"{campaign.study.name} {facts['created']} {facts['seed']}"
     row: dict[str, Any] = {column.name: facts.get(column.name) for column in _campaign.columns}

@@ -272,7 +272,9 @@ def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
 
 def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path):
     away = {"host": {"cpu": "another"}}
-    mysql = {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}
+    engine = results.facts_of(recorded)["engine"]
+    patch = {"engine": engine | {"label": "a later patch", "version": f"{engine['version']}.1"}}
+    mysql = {"engine": {"label": "MySQL 9.9", "kind": "mysql", "version": "9.9.0"}}
     loop = {"workloads": [{"name": "x", "at_once": True}]}
     for name, key, day, facts in (
         ("d", "throttled", 23, {}),
@@ -282,7 +284,7 @@ def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path)
         ("h", "throttled", 23, mysql),
         ("i", "throttled", 23, loop),  # not compared
         ("j", "throttled", 23, {"profile": {"name": "quick"}}),
-        ("k", "profile", 22, {}),
+        ("k", "profile", 22, patch),
     ):
         answering(recorded, tmp_path / name, key, "y", day, **facts)
     for run in tmp_path.glob("[a-l]/*/run.json"):

@@ -54,7 +54,11 @@ def load(
     folder, where = Path(folder), tuple(where)
     if not folder.exists() and (paths.root() / folder).exists():
         folder = paths.root() / folder
-    ingest.manifest(folder)  # refuses what is no table
+    if not ingest.manifest(folder).get("finished"):
+        raise Refusal(
+            f"the tables in {folder} are not whole, ingest was interrupted: run `noisefloor ingest` "
+            "again; nothing was judged"
+        )
     folder = folder.resolve()
     asked = [(name, LABELS) for name in label.split(",") if name]
     for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
@@ -338,8 +342,7 @@ def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str]
     kept = rows["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
         raise Refusal(f"{folder.name} holds no metric that can be judged; nothing was opened")
-    zeros = int(rows["value"].le(0)[kept].sum())
-    rows = rows[kept & rows["value"].gt(0)]
+    rows = rows[kept]
     size = rows["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
     rows = rows.assign(buffer_pool=size, threads=rows["threads"].astype("Int64"))
     for name, value in (*where, *((n, "") for n in label.split(",") if n)):
@@ -350,7 +353,8 @@ def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str]
             there = _values(rows.drop_duplicates("run"), name)
             raise Refusal(f"{asked}{there}; nothing was judged")
         rows = rows[kept]
-    rows = rows.reset_index(drop=True)
+    zeros = int(rows["value"].le(0).sum())
+    rows = rows[rows["value"].gt(0)].reset_index(drop=True)
     if label:
         rows["arm"] = rows[label.split(",")].astype(str).agg(" ".join, axis=1)
     else:

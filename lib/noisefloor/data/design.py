@@ -37,7 +37,7 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
     values |= {f"server, {k}": v for k, v in study.settings.items()}
     for arm in study.compared:
         values |= {f"{arm.name}, {k}": v for k, v in _arm(arm).items()}
-        values[f"{arm.name}, series"] = _series(builds.get(arm.name, {}))
+        values[f"{arm.name}, series"] = series(builds.get(arm.name, {}))
     for work in study.workloads:
         values |= {f"{work.name}, {k}": v for k, v in _workload(work).items()}
     return {k: v for k, v in values.items() if v not in (None, "", (), {}, [], False)}
@@ -84,7 +84,7 @@ def _workload(work: Workload) -> Design:
     }
 
 
-def _series(build: Mapping[str, str]) -> str:
+def series(build: Mapping[str, str]) -> str:
     """`mysql 9.7` of 9.7.4: what of a server's version makes another design."""
     numbers = re.findall(r"\d+", build.get("version", ""))[:2]
     return f"{build.get('kind', '')} {'.'.join(numbers)}".strip()

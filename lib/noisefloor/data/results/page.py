@@ -141,7 +141,7 @@ def facts_of(folder: Path) -> Facts:
 def _alike(facts: Facts) -> tuple[Any, ...]:
     """What the campaigns of one page have in common."""
     given = facts.get("parameters") or {}
-    builds = (facts.get("engine") or {}).get("label"), given.get("old") or studies.OLD
+    builds = design.series(facts.get("engine") or {}), given.get("old") or studies.OLD
     page = studies.page_of(facts.get("study") or "", facts.get("key") or "")
     return page, builds, _profile(facts), given.get("margin_pct") or 0.0
 

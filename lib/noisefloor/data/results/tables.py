@@ -46,9 +46,8 @@ def load_curve(page: Results) -> pd.DataFrame:
         whole = rows[pairs.gt(1) & (rows["arm"].ne(base) | beside)]
         middle = whole.groupby(["arm", "metric"])["value"].median()
         for arm in (a.name for a in part.study.compared):
-            counts = [saturated[other] for other in saturated if arm in (other, base)]
-            windows = sum(n for _, n in counts)
-            share = sum(n for n, _ in counts) / windows if windows else math.nan
+            full, windows = saturated.get(lead if arm == base else arm, (0, 0))
+            share = full / windows if windows else math.nan
             below = share <= schedule.MOST_SATURATED
             values = [middle.get((arm, m), math.nan) for m in ("p50", "p99", cpu)]
             values = values if below else [math.nan] * 3
