@@ -27,29 +27,54 @@ def headline_of(
     not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
-    several = len(places) > 1
-    each = [x for _, rows in words.placed(row, r, apart=True) for x in rows]
+    several, open_ones = len(places) > 1, list[Row]()
+    elsewhere = ""
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     if again:  # room is short: the first processor, by name
         places = places[:1]
-    elif several and all(p.open for _, there in places for p in there):
-        places = [(" and ".join(name for name, _ in places), parts(each, brief))]
+    elif several and (open_ones := _open_rows(row, r, places)):
+        firm = [
+            (place, kept) for place, there in places if (kept := [p for p in there if not p.open])
+        ]
+        partly = [place for place, there in places if any(p.open for p in there)]
+        whole = [place for place, there in places if all(p.open for p in there)]
+        where = f"on {whole[0]}" if partly == whole and len(whole) == 1 else "elsewhere"
+        elsewhere = f"{where} {CANNOT_TELL}, {words.either(words.union(open_ones))}" * bool(firm)
+        both = " and ".join(place for place, _ in places), [Part(tuple(open_ones), brief)]
+        places = firm or [both]
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
-    loads = [
-        [offered(p.rows[0]) or p.counts for p in there] for _, there in [("", before), *places]
-    ]
-    same_load = len(before) == 1 and all(load == loads[0] for load in loads)
+    alone = bool(before) and all(len(there) == 1 for _, there in places)
+    same_load = alone and all(_load(there) == _load(before) for _, there in places)
     clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
-    shown = [part.row for _, there in places for part in there]
+    shown = [*(part.row for _, there in places for part in there), *open_ones]
     room = brief and not (again and several)  # which else is another processor's
     cases = extremes(row, r, shown)[1] if room and r is not None else ""
-    answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
+    answer = ", ".join(filter(None, (joiner.join(clauses), elsewhere, cases)))
     return words.sentences((answer, *words.doubts(row), left))
+
+
+def _load(there: Sequence["Part"]) -> Any:
+    """The rate of parts, else all their thread counts."""
+    return offered(there[0].rows[0]) or sorted({t for p in there for t in p.counts})
+
+
+def _open_rows(
+    row: Row, r: Results | None, places: Sequence[tuple[str, Sequence["Part"]]]
+) -> list[Row]:
+    """The rows of single thread counts, on all processors, that the open parts of a sentence stand for;
+    none where no part is open."""
+    every = [part for _, there in places for part in there]
+    firm = [p for p in every if not p.open]
+    named = {(x.get("processor"), str(t)) for p in firm for x in p.rows for t in p.counts}
+    each = [x for _, rows in words.placed(row, r, apart=True) for x in rows]
+    kept = [x for x in each if (x.get("processor"), str(x["threads"])) not in named]
+    open_rows = [x for p in every if p.open for x in p.rows]
+    return [x for x in kept if words.undecided(x)] or open_rows if open_rows else []
 
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
@@ -157,14 +182,16 @@ def _next_step(r: Results, lacking: bool) -> str:
 
 
 def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
-    """Rows of thread counts, those with one verdict together, those that name a direction first."""
-    by_word: dict[str, list[Row]] = {}
+    """Rows of thread counts, those with one verdict together (while it is provisional, those on one side
+    of zero), those that name a direction first."""
+    alike: dict[Any, list[Row]] = {}
     for row in rows:
-        by_word.setdefault(words.word(row), []).append(row)
+        side = (words.undecided(row), row["lo_pct"] > 0) if row["verdict"] == PROVISIONAL else ()
+        alike.setdefault((words.word(row), side), []).append(row)
     order = [SAME, CANNOT_TELL, PROVISIONAL]
     return sorted(
-        (Part(tuple(same), brief) for same in by_word.values()),
-        key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
+        (Part(tuple(same), brief) for same in alike.values()),
+        key=lambda p: (order.index(p.verdict) if p.verdict in order else -1, p.open),
     )
 
 
