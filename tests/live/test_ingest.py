@@ -510,6 +510,8 @@ def test_killed_in_the_middle_it_continues(tree, out, tmp_path):
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert manifest(out)["finished"] == ""
+    with pytest.raises(Refusal, match="not whole, ingest was interrupted: .*; nothing was judged"):
+        archives.load(out)
     done = frame(out, "files")["file"].nunique()
     assert 0 < done < 400
     assert _ingest(tree, out)["read"] == 400 - done

@@ -200,7 +200,7 @@ def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_satura
     asked = studies.load(Request("binlog-encryption", "rate", profile="standard"))
     (plain, encrypted), rows = asked.compared, []
     full = {
-        w.name: {encrypted.name: [n, 10]}
+        w.name: {encrypted.name: [n, 10], "another": [10, 10]}  # beside the baseline, too
         for w, n in zip(asked.workloads, (1, 2, 0, 0), strict=True)
     }
     for work, pair in product(asked.workloads, range(3)):

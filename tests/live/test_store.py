@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from conftest import comparisons, done, refused
 from conftest import noisefloor as run
 from noisefloor import paths, store
-from noisefloor.data import results
+from noisefloor.data import results, tidy
 from noisefloor.show import plots
 
 STUDY = "binlog-encryption"
@@ -111,6 +111,18 @@ def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, reco
     store.push(empty, moved)
     assert ask(empty, "SELECT name FROM campaign") == [("moved",)]
     assert len(ask(empty, "SELECT * FROM verdict")) == len(before)
+
+
+def test_a_campaign_that_was_changed_after_its_end_is_not_stored(recorded, tmp_path):
+    url = store.address(f"sqlite:///{tmp_path / 'changed.sqlite'}")
+    assert not tidy.broken(recorded)
+    tidy.seal(recorded)
+    (file, *_) = sorted(recorded.glob("*/run.json"))
+    file.write_text(file.read_text().replace("{", "{ ", 1))
+    with pytest.raises(
+        store.StoreError, match="was changed after the campaign ended; it was not stored"
+    ):
+        store.push(url, recorded)
 
 
 def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):

@@ -63,7 +63,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     plots.theme(r.study.compared)
     leads = results.headlines(r, arm)
     page, first = studies.page_of(r.study.name, r.study.key), results.leading(r).study
-    was, label = first.baseline.name, (r.meta.get("engine") or {}).get("label", "")
+    was, engine = first.baseline.name, r.meta.get("engine")
+    label = engine.get("label", "") if isinstance(engine, dict) else ""  # an archive's is a text
     was = label if was == label.partition(" ")[0] else was  # the machine's own, whatever it is
     asks = studies.asks(r.study.name, r.study.key, was, first.arms[0].name)
     save(r.verdicts, page, r.meta, r=r, title=asks or r.study.title, raw=r.sources, primary=leads)
