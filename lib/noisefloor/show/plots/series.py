@@ -75,9 +75,7 @@ def _pairs_panel(ax: Axes, frame: pd.DataFrame, palette: Palette, small: bool) -
     canvas.remember(ax, n, canvas.cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
-    # what counts no threads is a command, which is not started like a server
-    edge = "a restart" if frame["threads"].ne(0).all() else "a new block"
-    ax.set_xlabel(f"pair (line: mean of a block{f'; dotted: {edge}' * bool(len(edges))})")
+    ax.set_xlabel(f"pair (line: mean of a block{'; dotted: a new block' * bool(len(edges))})")
     seen = *canvas.cut(value, limit), -0.5, 0.5  # with zero, and no empty decades
     canvas.scale(ax, min(seen), max(seen), 0.08, 0.1, metric=frame["metric"].iloc[0])
 
