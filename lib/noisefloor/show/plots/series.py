@@ -30,7 +30,7 @@ def _present(ink: Inks, frame: pd.DataFrame) -> list[Any]:
 def pairs_figure(
     pairs_frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
 ) -> Figure:
-    """Each pair's change by pair number, the mean of each block as a line, restarts between blocks.
+    """Each pair's change by pair number, the mean of each block as a line, dotted lines between blocks.
 
     `pairs_frame`: metric, baseline, arm, block, pair, change (log ratio) of one comparison, or of
     several thread counts (one panel each), as `stats.pairs` returns them.
