@@ -249,7 +249,7 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
     pack = home / "pack"
     done("bundle", name, "--out", pack)
     again = "noisefloor ab innodb_read_io_threads=4,8 sync_binlog=1,0 --workload oltp_point_select"
-    assert f"`{again} --profile smoke`" in (pack / "post.md").read_text()
+    assert f"`{again} --profile smoke --budget 0.4`" in (pack / "post.md").read_text()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
     argv = [sys.executable, pack / "rerender.py"]
     made = subprocess.run(argv, capture_output=True, text=True, env=clean, check=False)

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -329,6 +330,22 @@ def test_the_command_measures_what_fits_on_the_page(home, given, more):
     assert answers.command(results.load(folder), "throttled") == COMMAND + more
 
 
+def test_the_command_of_the_campaign_s_own_question_has_its_options(home):
+    given = {"threads": [8, 32], "margin_pct": 3.0, "budget_min": 7.5}
+    asked = {"headline": given, "own": given | {"settings": ["sync_binlog=1,0"]}}
+    headline, own = (
+        results.load(answering(DATA / "campaign", home / name, "headline", parameters=parameters))
+        for name, parameters in asked.items()
+    )
+    options = "--profile standard --threads 8,32 --margin 3 --budget 7.5"
+    assert answers.command(headline, "headline").endswith(f" {options}")
+    assert answers.command(headline, "throttled") == f"{COMMAND} --margin 3"
+    vars(own)["study"] = replace(own.study, floor_from="such servers")
+    vars(own)["meta"] = own.meta | {"engine": {"kind": "mariadb"}}  # --server allows no --engine
+    line = f"noisefloor ab sync_binlog=1,0 {options} --server URL"
+    assert answers.command(own, "headline") == line
+
+
 def test_a_figure_takes_words_and_data_from_its_rows(early):
     rows = results.costs(early, "in memory")
     shown = report.figure(plots.dots(rows), rows, "costs", alt="Two costs.")
@@ -415,6 +432,15 @@ def test_what_is_folded_is_there_and_nothing_folds_to_nothing(early):
     settings = text(report.settings(early))
     assert "binlog_encryption OFF ON" in settings
     assert "sync_binlog 1 1" in settings
+
+
+def test_the_settings_of_a_page_are_those_of_its_first_question(r, monkeypatch):
+    def variables(part):
+        return {r.study.baseline.name: {"sync_binlog": f"of {part.study.key}"}}
+
+    monkeypatch.setattr(results, "variables", variables)
+    assert [part.study.key for part in r.parts] == ["headline", "masked"]
+    assert "sync_binlog of headline" in text(report.settings(r))
 
 
 def test_the_my_cnf_of_each_arm_stands_in_one_block():

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import bleach
@@ -262,6 +263,21 @@ def test_the_post_tells_verdict_method_and_how_to_repeat(pack):
     told = ("## How it was measured", "## How to repeat it", "uv run rerender.py", "| Threads |")
     assert all(words in body for words in told)
     assert "<" not in re.sub(r"\\<", "", re.sub(r"`[^`]*`", "", body))
+
+
+@pytest.mark.parametrize(("floor_from", "said"), [("", True), ("such servers", False)])
+def test_a_post_tells_of_restarts_only_of_a_server_of_ours(floor_from, said):
+    run = results.load(DATA / "campaign")
+    vars(run)["study"] = replace(run.study, design="switched", floor_from=floor_from)
+    words = {
+        "run": run,
+        "measured": bundle._measured(run),
+        "main": BeautifulSoup("", "html.parser"),
+    }
+    words |= {"facts": {"title": "", "headline": "", "verdict": ""}, "shown": []}
+    text = bundle._templates().get_template("post.md.j2").render(words)
+    assert "One server served both arms." in text
+    assert ("The server restarted between blocks." in text) == said
 
 
 # -- where people paste it -------------------------------------------------------------------------

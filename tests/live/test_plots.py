@@ -217,9 +217,11 @@ def paired(blocks=5, each=4, move=0.01):
     return pd.DataFrame(pairs).astype({"threads": "Int64"})
 
 
-def test_pairs_show_restarts_and_the_mean_of_each_block():
+def test_pairs_show_blocks_and_the_mean_of_each():
     pairs = paired()
-    lines = plots.pairs_figure(pairs).axes[0].lines
+    ax = plots.pairs_figure(pairs).axes[0]
+    assert ax.get_xlabel() == "pair (line: mean of a block; dotted: a new block)"
+    lines = ax.lines
     upright = [line.get_xdata()[0] for line in lines if len(set(line.get_xdata())) == 1]
     assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
     means = 100 * np.expm1(pairs.groupby("block")["change"].mean())
@@ -400,6 +402,12 @@ def test_the_svg_follows_the_page_and_is_the_same_to_the_byte(name):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids)
     addresses = set(re.findall(r"https?://[^\"' )]+", text))
     assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_a_number_in_a_label_keeps_its_decimals():
+    figure = FIGURES["dots"]()
+    figure.axes[0].set_xlabel("long_query_time=0.001 of 192.168.1.7")
+    assert "long_query_time=0.001 of 192.168.1.7</text>" in plots.svg(figure)
 
 
 def test_a_standalone_svg_has_plain_colours_on_white():

@@ -695,6 +695,16 @@ def test_a_question_is_answered_in_one_sentence_that_names_one_of_several_arms(
     assert f"What? {answer}. 12 pairs, EPYC, 2026-11-22" in text(report.index(tmp_path).read_text())
 
 
+def test_the_index_draws_each_thread_count_by_itself():
+    rows = [(4, 4.0), (1, 9.0)]
+    rows = [("cpu_per_transaction", at, "encrypted", by, 5.0, "provisional") for at, by in rows]
+    strips = site._strips({"counts": verdicts(rows, asked=3).to_dict("records")})
+    assert [(name, amounts.ascii_only(drawn["words"])) for drawn, name in strips] == [
+        ("at 4 threads", "provisional, boot 1 of 3: +4.0 % (-1.0 to +9.0 %)"),
+        ("at 1 thread", "provisional, boot 1 of 3: +9.0 % (+4.0 to +14.0 %)"),
+    ]
+
+
 def test_the_index_begins_with_the_largest_change(home, tmp_path):
     """By the farther end of the interval; what may be none comes last."""
     pages = [("dear", 8.0, 1.0), ("dearest", 9.0, 5.0), ("cheap", 1.0, 0.5), ("gain", 60.0, 1.0)]

@@ -214,7 +214,8 @@ def test_an_sd_is_believed():
     assert logs(out)[1:] == pytest.approx([expected.low, expected.high])
     assert (out.n_baseline, out.n_arm) == (6, 4)
     assert "±" not in text
-    assert ", 6 and 4 runs." in text
+    assert text.startswith("SLOWER: 90 TPS against 100: ")
+    assert ", 4 and 6 runs." in text
     error, _ = judged(100, 90, se=(2 / math.sqrt(6), 3 / 2), n="6,4", restarts=True)
     assert error.lo_pct == pytest.approx(out.lo_pct)  # is not divided again
 

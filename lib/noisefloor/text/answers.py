@@ -56,7 +56,7 @@ def two_numbers(
     the advice last."""
     a, b = row.baseline, row.arm
     b += " TPS" * (row.metric == "tps" and b[-1].isdigit())
-    n = row.n_baseline, row.n_arm
+    n = row.n_arm, row.n_baseline
     runs = f"{n[0]} and {n[1]} runs" if n[0] != n[1] else f"{n[0]} runs each"
     runs = "each run once" if n == (1, 1) else runs
     scatter = "the runs scatter too much" if scattered else "their scatter is not known"

@@ -57,7 +57,7 @@ def svg(figure: Figure, title: str = "", description: str = "", themed: bool = T
         figure.savefig(buffer, format="svg", facecolor=ground, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
-    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.1f}".rstrip("0").rstrip("."), text)
+    text = re.sub(r"<[^>]+>", _rounded, text)  # places, no label
     text = re.sub(r"'?DejaVu Sans'?(, *[^;\"]*)?", "system-ui, sans-serif", text)
     if not themed:
         head = piece("alone", title, description)
@@ -74,6 +74,11 @@ def svg(figure: Figure, title: str = "", description: str = "", themed: bool = T
     box = re.findall(r'viewBox="([^"]+)"', text)[0]
     head = str(piece("drawing", box, title, description, prefix))
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
+
+
+def _rounded(tag: re.Match[str]) -> str:
+    digits = r"\d+\.\d{3,}"
+    return re.sub(digits, lambda m: f"{float(m[0]):.1f}".rstrip("0").rstrip("."), tag[0])
 
 
 def _slim(text: str) -> str:

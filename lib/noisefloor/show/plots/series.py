@@ -30,7 +30,7 @@ def _present(ink: Inks, frame: pd.DataFrame) -> list[Any]:
 def pairs_figure(
     pairs_frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
 ) -> Figure:
-    """Each pair's change by pair number, the mean of each block as a line, restarts between blocks.
+    """Each pair's change by pair number, the mean of each block as a line, dotted lines between blocks.
 
     `pairs_frame`: metric, baseline, arm, block, pair, change (log ratio) of one comparison, or of
     several thread counts (one panel each), as `stats.pairs` returns them.
@@ -75,9 +75,7 @@ def _pairs_panel(ax: Axes, frame: pd.DataFrame, palette: Palette, small: bool) -
     canvas.remember(ax, n, canvas.cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
-    # what counts no threads is a command, which is not started like a server
-    edge = "a restart" if frame["threads"].ne(0).all() else "a new block"
-    ax.set_xlabel(f"pair (line: mean of a block{f'; dotted: {edge}' * bool(len(edges))})")
+    ax.set_xlabel(f"pair (line: mean of a block{'; dotted: a new block' * bool(len(edges))})")
     seen = *canvas.cut(value, limit), -0.5, 0.5  # with zero, and no empty decades
     canvas.scale(ax, min(seen), max(seen), 0.08, 0.1, metric=frame["metric"].iloc[0])
 

@@ -12,7 +12,7 @@ from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import Archive
 from noisefloor.data.results import LATENCY, PROCESSOR, THROUGHPUT, Results
-from noisefloor.model import Request
+from noisefloor.model import Request, Study
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, has_value, joined, piece, say
@@ -391,7 +391,8 @@ def _counted(rows: pd.DataFrame) -> list[tuple[str, str, int]]:
 
 def command(r: Results, question: str) -> str:
     """The command that measures a question as the page's own campaign was measured; of a page on
-    its user's own question, that one."""
+    its user's own question, that one. It lacks ``--allow`` and ``--clients``; for another question
+    than the campaign's it lacks ``--threads`` and ``--budget``, too."""
     s, given = r.study, r.meta.get("parameters", {})
     if "commands" in given:
         line = ["noisefloor", "time", "--seconds", f"{given['seconds']:g}"]
@@ -404,15 +405,23 @@ def command(r: Results, question: str) -> str:
         line = ["noisefloor", "ab", *given["settings"]]
         script = "lua" if given.get("lua") else "workload"
         line += [f"--{script}", given[script]] if given.get(script) else []
-        line += ["--engine", engine] if (engine := r.meta["engine"]["kind"]) != USUAL else []
+        engine = USUAL if s.floor_from else r.meta["engine"]["kind"]  # a guest has its own
+        line += ["--engine", engine] if engine != USUAL else []
         line += ["--rate", str(rate)] if (rate := given.get("rate")) else []
-        return shlex.join([*line, "--profile", s.profile.name])
+        return shlex.join([*line, "--profile", s.profile.name, *_options(s, given)])
     line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         line += ["--profile", s.profile.name]
     for name, usual in (("engine", studies.engine_of(s.name)), ("old", studies.OLD)):
         if (value := given.get(name) or usual) != usual:
             line += [f"--{name}", "FOLDER" if "/" in value else value]
-    if s.margin_pct:
-        line += ["--margin", f"{s.margin_pct:g}"]
-    return " ".join(line)
+    return " ".join([*line, *_options(s, given if question == s.key else {})])
+
+
+def _options(study: Study, given: Mapping[str, Any]) -> list[str]:
+    """The options that `run` and `ab` share, as far as a campaign with these parameters had them."""
+    threads, budget = ",".join(map(str, given.get("threads", ()))), given.get("budget_min")
+    line = ["--threads", threads] if threads else []
+    line += ["--margin", f"{study.margin_pct:g}"] if study.margin_pct else []
+    line += ["--budget", f"{budget:g}"] if budget else []
+    return [*line, "--server", "URL"] if study.floor_from else line

@@ -268,8 +268,10 @@ def comparisons(r: Results) -> Shown | None:
 
 def settings(r: Results) -> Shown | None:
     """The variables that matter and those that were asked for, as read back from the running
-    servers: a column an arm. None where nothing was read back."""
-    by_arm = {arm: values for p in r.parts for arm, values in results.variables(p).items()}
+    servers: a column an arm, as its first question had it. None where nothing was read back."""
+    by_arm = {
+        arm: values for p in reversed(r.parts) for arm, values in results.variables(p).items()
+    }
     if not by_arm:
         return None
     every = r.study.compared
