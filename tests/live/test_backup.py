@@ -336,6 +336,7 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
         for _ in range(2):
             found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
             assert metric["backup_size"] == sizes[arm.name]  # of this very archive
+            assert found["steal_s"] >= 0
             assert found["stages"][0]["read_B"] >= sizes[arm.name]  # and none of it was in a cache
             if template.engine.kind == "mariadb":  # its prepare has a clock of its own
                 assert metric["wall_prepared"] == pytest.approx(metric["wall"] + found["prepare_s"])

@@ -16,7 +16,7 @@ from conftest import alive, campaigns, planned, signalled
 from noisefloor import model, schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import campaign as measuring
-from noisefloor.measure import collect, tools
+from noisefloor.measure import collect, loop, tools
 from noisefloor.measure.gate import PROBE_S, Gate
 from noisefloor.model import Arm, Workload
 from noisefloor.servers.evidence import EvidenceError
@@ -253,6 +253,28 @@ def test_a_lost_pair_is_made_anew_under_a_free_number(on_one):
     assert again.done() == {"in-memory-t4-encrypted": 1}
     again.pair(bench, cell_of(SMOKE))
     assert sorted(tidy.tidy_table(c.folder).drop_duplicates("run")["pair"]) == [0, 0, 1, 1]
+
+
+def test_what_needs_perf_warms_up_without_it():
+    chosen = studies.load(model.Request("binlog-encryption", "profile"))
+    assert chosen.workloads[0].tool == "profile"
+    assert measuring.warm_up(chosen).workload.tool == "sysbench"
+
+
+def test_a_block_ends_where_this_machine_allows_no_arm(on_one, monkeypatch):
+    """The control alone is nothing to go on with."""
+
+    def allows(arm, work):
+        if arm == SMOKE.arms[0]:
+            raise tools.NotHere(arm.name, "no sshd")
+
+    c, bench = on_one(SMOKE)
+    c.block, c.plan["control"], rounds = 0, 1, iter([{}] * 9)
+    monkeypatch.setattr(bench, "ready", allows)
+    monkeypatch.setattr(c, "pair", lambda pool, cell: None)
+    monkeypatch.setattr(c, "done", lambda block: next(rounds))
+    loop._block(c, bench, None)
+    assert c.meta["skipped"] == {"encrypted": "no sshd"}
 
 
 def test_warnings_say_what_makes_a_run_less_trustworthy():

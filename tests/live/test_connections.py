@@ -258,14 +258,23 @@ def test_a_version_that_the_server_refuses_connects_nobody(bench, tmp_path):
     server.script("SET GLOBAL tls_version = 'TLSv1.2,TLSv1.3'", "ALTER INSTANCE RELOAD TLS")
 
 
-def test_pooled_sessions_say_what_they_are(bench, tmp_path):
-    workload = asked("pooled").workload("pooled")
+def test_pooled_sessions_say_what_they_are(bench, tmp_path, monkeypatch):
+    """What makes them is not counted: the server is looked at when they are there."""
+    workload, meter, begun = asked("pooled").workload("pooled"), tools.meter, []
+
+    def looked(servers):
+        out = place / "sysbench.txt"
+        begun.append(out.exists() and "Threads started!" in out.read_text())
+        return meter(servers)
+
+    monkeypatch.setattr(tools, "meter", looked)
     for name, wanted in (("plain TCP", "no TLS"), ("TLS 1.3, RSA 2048", "TLSv1.3, P-256")):
         place = tmp_path / schedule.slug(name)
         found = connections.pooled(slice_of(bench, BY_NAME[name], place, 2, workload))
         assert found["exit_code"] == 0, (place / "sysbench.txt").read_text()
         assert found["sessions"] == {wanted: 2}
         assert [c["found"] for c in found["evidence"]] == [wanted]
+    assert begun == [False, True, True] * 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from noisefloor import model, paths, studies
 from noisefloor.data import packed, tidy
 from noisefloor.measure import collect, loading
 from noisefloor.measure import due as lacking
-from noisefloor.measure.campaign import CampaignError
+from noisefloor.measure.child import ToolError
 from noisefloor.measure.folder import description, write_json
 from noisefloor.servers import doctor, engines
 from noisefloor.text.answers import MOST_LINES
@@ -199,7 +199,7 @@ def test_the_most_wanted_that_fit_are_measured_and_a_failure_is_one_sentence(hom
         clock[0] += 60 * minutes[asked.question]
         made.append((asked.study, asked.question, asked.profile))
         if asked.question == "d":
-            raise CampaignError("the disk is full")
+            raise ToolError("the disk is full")
         return (home / asked.question,)
 
     listed = [lacking.Due("s", q, "?", 0, 1, m, q == "a") for q, m in minutes.items()]

@@ -198,6 +198,39 @@ def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     assert set(found["labels_from"]) == ({"campaign"} if len(expected) else set())
 
 
+def test_a_campaign_that_lies_there_twice_is_judged_once(tree, out):
+    """As the live one of a packed campaign."""
+    shutil.copytree(DATA / "campaign", tree / "ours")
+    _ingest(tree, out)
+    once = archives.load(out)
+    alone = once.judge()[["n_arm", "change_pct", "hi_pct"]]
+    shutil.copytree(DATA / "campaign", tree / "runs" / "ours")
+    _ingest(tree, out)
+    both = archives.load(out)
+    pd.testing.assert_frame_equal(both.judge()[[*alone]], alone)
+    assert any("each counts once" in sentence for sentence in both.left)
+
+
+def test_a_campaign_of_a_server_that_is_not_restarted_is_left_to_its_page(tree, out):
+    ours = Path(shutil.copytree(DATA / "campaign", tree / "ours"))
+    facts = json.loads((ours / "campaign.json").read_text()) | {"floor": {"tps": [1.0, 5]}}
+    (ours / "campaign.json").write_text(json.dumps(facts))
+    _ingest(tree, out)
+    assert frame(out, "tidy").empty
+    ((*_, said),) = _problems(out)
+    assert said.startswith("its server was never restarted; ")
+
+
+def test_an_arm_with_too_many_saturated_windows_has_no_word_in_an_archive_either(tree, out):
+    ours = Path(shutil.copytree(DATA / "campaign", tree / "ours"))
+    file = ours / "in-memory-t2-encrypted-p000-0-encrypted" / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"queue_full": True}))
+    _ingest(tree, out)
+    assert set(frame(out, "tidy")["arm"]) == {"plain", "plain again"}
+    said = "encrypted: too many windows were saturated; not compared"
+    assert any(reason.endswith(said) for *_, reason in _problems(out))
+
+
 @pytest.mark.parametrize("host", [{}, {"host": "x"}, {"host": ["x"]}], ids=str)
 def test_a_campaign_with_odd_facts_does_not_end_the_ingest(tree, out, host):
     _write(tree, {"a.txt": _text()})

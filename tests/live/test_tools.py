@@ -55,6 +55,7 @@ def test_a_restart_is_measured_up_to_the_first_answer_both_times(own, tmp_path):
     assert found["data_B"] > 1e6
     assert found["slice_s"] >= sum(found[k] for k in ("recovery_s", "stop_s", "restart_s")) + 1.5
     assert found["exit_code"] == 0
+    assert found["steal_s"] >= 0
     assert not [a for a in found["argv"] if "/" in a]
     rows = pd.read_csv(tmp_path / "throughput.csv")
     assert rows["t_s"].is_monotonic_increasing

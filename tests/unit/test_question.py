@@ -13,6 +13,7 @@ from noisefloor.data import design, question, results
 from noisefloor.model import Request
 from noisefloor.stats import rule
 from noisefloor.stats.runs import BUCKET
+from noisefloor.text import amounts
 
 GOLDEN = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 ZEN = {"vendor": "AuthenticAMD", "family": 23, "model": 1, "stepping": 2}
@@ -219,6 +220,16 @@ def test_campaigns_of_one_sitting_count_once(known):
     both = question.combined([named[0], named[2]], BINLOG, "AMD").iloc[0]
     width = found["hi_pct"] - found["lo_pct"]
     assert width == pytest.approx(both["hi_pct"] - both["lo_pct"], rel=0.25)
+
+
+def test_what_is_known_is_of_all_sittings_and_nobody_says_how_many_runs_they_need(known):
+    known(0.002)
+    needs = {"verdict": "cannot tell", "runs_needed": 90, "minutes_needed": 9.0}
+    assert together(table(0.01, 0.05, **needs)).iloc[0]["runs_needed"] == 90
+    row = together(table(-0.03, 0.03), table(0.03, 0.03, known="its own", **needs)).iloc[0]
+    assert row["verdict"] == "cannot tell"
+    assert row["known"] == amounts.ascii_only(amounts.bounds(row["lo_pct"], row["hi_pct"], "tps"))
+    assert np.isnan([row["runs_needed"], row["minutes_needed"]]).all()
 
 
 def test_campaigns_of_one_start_of_a_guest_are_no_surer_than_one(known):

@@ -391,17 +391,21 @@ def _arms(rows: pd.DataFrame) -> pd.Series:
 
 
 def _twins(folder: Path, rows: pd.DataFrame) -> pd.Series:
-    """Runs of an archive that are the same text as another one, whose file's name says least."""
+    """Runs of an archive that are the same text as another one, whose file's name says least, or the
+    same run of a campaign that lies there twice."""
     files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
     files = files[files["sha256"] != ""]
     inside = ("//" + files["member"]).where(files["member"] != "", "")
     text = pd.Series(files["sha256"].to_numpy(), index=files["file"] + inside)
-    runs = rows[["run", "line", "variant"]].drop_duplicates("run")
+    runs = rows[["run", "line", "variant", "file", "labels_from"]].drop_duplicates("run")
     runs = runs.sort_values("variant", na_position="first", kind="stable")
     pairs = zip(runs["run"], runs["line"], strict=True)
-    names = [run.removesuffix(f":{line}") for run, line in pairs]
-    runs = runs.assign(text=text[~text.index.duplicated()].reindex(names).to_numpy())
-    return runs.loc[runs["text"].notna() & runs.duplicated(["text", "line"]), "run"]
+    names = pd.Series([run.removesuffix(f":{line}") for run, line in pairs], runs.index)
+    ours = runs["labels_from"].eq("campaign")
+    texts = text[~text.index.duplicated()].reindex(names.mask(ours, runs["file"]))
+    at = runs["line"].astype(object).mask(ours, runs["run"].str.rpartition("/")[2])
+    runs = runs.assign(text=texts.to_numpy(), at=at)
+    return runs.loc[runs["text"].notna() & runs.duplicated(["text", "at"]), "run"]
 
 
 def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from noisefloor.stats import combine, verdict
 from noisefloor.stats.row import percent
 from noisefloor.stats.student import quantile
 from noisefloor.stats.verdicts import at_least
+from noisefloor.text import amounts
 from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
@@ -145,6 +146,9 @@ def _row(
         out["verdict"] = verdict.word(lo, hi, margin, metric)
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
+    out["known"] = amounts.ascii_only(amounts.bounds(out["lo_pct"], out["hi_pct"], metric))
+    if repeats[1:]:  # the newest would need as many by itself
+        out["runs_needed"] = out["minutes_needed"] = math.nan
     if n < asked:
         out["verdict"] = verdict.PROVISIONAL
         warnings.insert(0, Reason(Why.SO_FAR, sittings=n, asked=asked))

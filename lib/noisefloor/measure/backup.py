@@ -285,7 +285,8 @@ def _restored(pool: BackupPool, server: Server, arm: Arm) -> dict[str, Any]:
     with pool.place("restored") as into:
         stages = workloads.restore(copier(server), into, arm.how, pool.password)
         cold(archive)
-        took = pipe(stages, pool.kept, source=archive)
+        stolen, took = steal(), pipe(stages, pool.kept, source=archive)
+        took["steal_s"] = round(steal() - stolen, 3)
         _must(took)
         digest, prepare_s = tree(into), prepare(server, into)
         checks = _prove(pool, server, into, digest)

@@ -59,6 +59,7 @@ FAILURES = (
     ServerError,
     evidence.EvidenceError,
     CampaignError,
+    ToolError,
     StudyError,
     tidy.Damaged,
     paths.NotFound,
@@ -426,7 +427,8 @@ def warm_up(study: Study) -> Cell:
     first = study.workloads[0]
     rate = first.rate if study.floor else 0
     quick = [t for t in first.threads if t < _MANY] or [min(first.threads)]
-    first = replace(first, rate=rate, writes_per_s=None, reads_per_s=None)
+    tool = "sysbench" if first.tool == "profile" else first.tool
+    first = replace(first, tool=tool, rate=rate, writes_per_s=None, reads_per_s=None)
     return Cell(first, max(quick), study.baseline)
 
 

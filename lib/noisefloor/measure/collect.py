@@ -1,5 +1,5 @@
-"""Campaigns for notebooks and the command line. Measures what is missing, one campaign at a time
-on a machine; the same request continues an interrupted one."""
+"""Campaigns for notebooks and the command line, one at a time on a machine; the same request
+continues an interrupted one, and measures what it had finished anew."""
 
 from pathlib import Path
 

@@ -353,9 +353,12 @@ def pooled(run: Slice) -> dict[str, Any]:
     argv = tools.load_argv(run, run.seconds, pool._options(run.server, route), options=ssl)
     call = [*route.enter, *_started(run.arm, argv)]
     limit, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
-    stolen, before = steal(), tools.meter({"server": run.server})
-    # sysbench takes its certificates from the working directory
-    code, text, cpu = child.run(call, limit, out, env=pool._client(run.arm), cwd=pool.keys)
-    used = tools.used(before, tools.meter({"server": run.server}))
+    look = functools.partial(tools.meter, {"server": run.server})
+    stolen, before, env = steal(), look(), pool._client(run.arm)
+    # sysbench takes its certificates from the working directory; connecting is not counted
+    code, text, cpu = child.run(
+        call, limit, out, lambda: before.update(look()), env=env, cwd=pool.keys
+    )
+    used = tools.used(before, look())
     result = tools.outcome(_shown(pool, argv), code, used, cpu, stolen)
     return result if code else result | _sessions(text, run.arm, run.threads, [])

@@ -148,7 +148,7 @@ class Folder:
 
     def _swept(self) -> list[dict[str, Any]]:
         """The whole runs that count. After an interruption, half-written runs are deleted, and whole
-        runs without their partner are set aside, so that their pair is measured again, exactly once."""
+        runs without their partner are set aside; in the last block their pair is measured again, once."""
         for half in self.folder.glob("*.partial"):
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         for run in tidy.strays(self.folder):

@@ -21,8 +21,8 @@ def _block(campaign: Campaign, pool: ServerPool, arm: Arm | None) -> None:
     study, meta, plan = campaign.study, campaign.meta, campaign.plan
     cells = campaign.cells(arm)
     share_s = schedule.share_s(study, campaign.turns) + schedule.starting_s(study)  # with warm-up
-    number = 0
-    while cells and not all(map(campaign.skips, cells)) and campaign.left_s > 0:
+    number, compared = 0, [x for x in cells if arm or not x.control]
+    while not all(map(campaign.skips, compared)) and campaign.left_s > 0:
         again = number == plan["pairs"] > 0  # what was lost
         have, round_s = campaign.done(campaign.block), 0.0
         first = 0 if again else number

@@ -257,7 +257,7 @@ def restart(run: Slice) -> dict[str, Any]:
 
     Seconds until the first answered query, both times; transactions per second since the restart in
     ``throughput.csv``, the load's text in ``load.txt``."""
-    server, began = run.server, time.monotonic()
+    server, began, stolen = run.server, time.monotonic(), steal()
     argv = load_argv(run, math.ceil(run.seconds + 2 * child.PATIENCE_S))
     with Child(argv, run.folder / "killed.txt") as load:  # without its server it ends, but slowly
         age = _redo_since(server, 1e6 * run.workload.redo_mb, load)
@@ -282,6 +282,7 @@ def restart(run: Slice) -> dict[str, Any]:
         "argv": workloads.portable(load_argv(run, run.seconds)),
         "exit_code": 0,
         "usage": {"server": server.usage()},
+        "steal_s": round(steal() - stolen, 3),
         "slice_s": round(time.monotonic() - began, 3),
         "stop_s": round(stop_s, 3),
         "restart_s": round(restart_s, 3),

@@ -23,6 +23,7 @@ from noisefloor.tools import sysbench
 
 _FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
 _UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
+_GUEST = "its server was never restarted; only its own page can judge it, it was not read"
 _UNITS = {"qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 
 Stamped = tuple[int, str, int, int, str]  # a stamp, and a `files.Unit`
@@ -202,17 +203,30 @@ class _Part:
 
     def _campaign(self, folder: Path, name: str, size: int, stamp: int) -> None:
         """Add one of our own campaigns, as `tidy` reads it. Raises Refusal of one that has not ended."""
+        from noisefloor import schedule
         from noisefloor.data import results, tidy
 
         campaign = tidy.opened(folder)
         try:
             results.folder_of(folder)
-            meta, (table, problems, _) = campaign.meta, campaign.tidy_runs
+            meta, (table, problems, saturated) = campaign.meta, campaign.tidy_runs
+            why = _GUEST if meta.get("floor") else ""
         except tidy.Damaged as e:
-            self._problem(name, "", 0, str(e))
+            why = str(e)
+        if why:
+            self._problem(name, "", 0, why)
             self._file(name, "", "campaign", size, stamp)
             return
-        for sentence in problems:
+        full = [
+            (workload, arm)
+            for workload, arms in saturated.items()
+            for arm, (n, windows) in arms.items()
+            if n > schedule.MOST_SATURATED * windows
+        ]
+        kept = [k not in full for k in zip(table["workload"], table["arm"], strict=True)]
+        table = table[np.array(kept, bool)]
+        lost = [f"{w}, {a}: too many windows were saturated; not compared" for w, a in full]
+        for sentence in problems + lost:
             self._problem(name, "", 0, safe_line(sentence))
         runs = {run.name: run for run in campaign.runs}
         by_run = table.groupby("run", sort=False)
@@ -238,4 +252,5 @@ class _Part:
             if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
                     self._numbers(sysbench.from_result(where, run.sysbench))
-        self._file(name, "", "campaign", size, stamp, runs=by_run.ngroups)
+        digest = tidy.sha256(folder / "campaign.json")  # the same when packed
+        self._file(name, "", "campaign", size, stamp, digest, by_run.ngroups)
