@@ -60,7 +60,7 @@ def headline_of(
 
 def _load(there: Sequence["Part"]) -> Any:
     """The rate of parts, else all their thread counts."""
-    return offered(there[0].rows[0]) or sorted({t for p in there for t in p.counts})
+    return offered(there[0].rows[0]) or sorted({t for p in there for t in p._counts})
 
 
 def _open_rows(
@@ -70,7 +70,7 @@ def _open_rows(
     none where no part is open."""
     every = [part for _, there in places for part in there]
     firm = [p for p in every if not p.open]
-    named = {(x.get("processor"), str(t)) for p in firm for x in p.rows for t in p.counts}
+    named = {(x.get("processor"), str(t)) for p in firm for x in p.rows for t in p._counts}
     each = [x for _, rows in words.placed(row, r, apart=True) for x in rows]
     kept = [x for x in each if (x.get("processor"), str(x["threads"])) not in named]
     open_rows = [x for p in every if p.open for x in p.rows]
@@ -218,7 +218,7 @@ class Part:
         return self.verdict == PROVISIONAL and words.undecided(self.row)
 
     @property
-    def counts(self) -> list[Any]:
+    def _counts(self) -> list[Any]:
         """Their thread counts; of a joint row those that it is the mean of."""
         if joint(self.rows[0]):
             return list(self.rows[0].get("over", []))
@@ -228,9 +228,9 @@ class Part:
     def at(self) -> str:
         """`at 1, 4 and 16 threads`: their thread counts; `at 100 TPS`."""
         first = self.rows[0]
-        if offered(first) or not self.counts:
+        if offered(first) or not self._counts:
             return words.at(first)
-        *others, last = map(str, self.counts)
+        *others, last = map(str, self._counts)
         over = "averaged over" if joint(first) else "at"
         return f"{over} {', '.join(others)} and {last} threads" if others else words.at(first)
 
