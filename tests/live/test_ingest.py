@@ -543,7 +543,7 @@ def test_killed_in_the_middle_it_continues(tree, out, tmp_path):
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert manifest(out)["finished"] == ""
-    with pytest.raises(Refusal, match="not whole, ingest was interrupted: .*; nothing was judged"):
+    with pytest.raises(Refusal, match=r"not whole, ingest was interrupted: .*; nothing was judged"):
         archives.load(out)
     done = frame(out, "files")["file"].nunique()
     assert 0 < done < 400
