@@ -158,7 +158,7 @@ _PARTS = {"figure": "Figure", "table": "Table", "verdict": "verdict box", "facts
 def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
     """Everything that a page and the tables beside it say, the data behind figures and tables
     included: (where, a tag, a text or a line of data); and with which software it was made."""
-    whole = r"(<title>.*?<meta name=.*?>).*(<h1>.*?</h1>).*(<main.*</main>)"
+    whole = r"(<title>.*?<meta name=.*?>).*(<h1\b.*?h1>).*(<main.*</main>)"
     both = re.findall(whole, page.read_text(), re.S)
     markup = _CODE.sub("", "".join(both[0]))
     markup = _DATA.sub(lambda m: f"\n{csv_data(m[1]).decode()}", markup)
