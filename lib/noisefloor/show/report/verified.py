@@ -147,6 +147,7 @@ def _raw(made: Mapping[str, Any]) -> tuple[int, list[str], bool]:
 # -- what it says ----------------------------------------------------------------------------------
 
 _CODE = re.compile(r'<details class="nf-code">.*?</details>', re.S)
+_SAID = re.compile(r"(<title>.*?<meta name=.*?>).*(<h1\b.*?</h1>).*(<main.*</main>)", re.S)
 _DATA = re.compile(r'href="data:[^"]*base64,([^"]*)"')
 _LINK = re.compile(r'href="(?!\w+:|#)[^"]*"')  # which leads elsewhere once a page is published
 _SOFTWARE = re.compile(r"<dt>software</dt><dd>(.*?)</dd>", re.S)
@@ -158,9 +159,8 @@ _PARTS = {"figure": "Figure", "table": "Table", "verdict": "verdict box", "facts
 def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
     """Everything that a page and the tables beside it say, the data behind figures and tables
     included: (where, a tag, a text or a line of data); and with which software it was made."""
-    whole = r"(<title>.*?<meta name=.*?>).*(<h1\b.*?h1>).*(<main.*</main>)"
-    both = re.findall(whole, page.read_text(), re.S)
-    markup = _CODE.sub("", "".join(both[0]))
+    (whole,) = _SAID.findall(page.read_text())
+    markup = _CODE.sub("", "".join(whole))
     markup = _DATA.sub(lambda m: f"\n{csv_data(m[1]).decode()}", markup)
     software = _SOFTWARE.search(markup)
     markup = _LINK.sub("", _NAMES.sub(r"\1", _SOFTWARE.sub("", markup)))
