@@ -20,7 +20,7 @@ from noisefloor.show.report import words
 from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
 from noisefloor.show.report.pages import PARTS, placed
 from noisefloor.show.report.pieces import drawing
-from noisefloor.show.report.statement import headline_of, parts
+from noisefloor.show.report.statement import headline_of
 from noisefloor.stats.verdict import PROVISIONAL, differs
 from noisefloor.text import amounts
 
@@ -120,8 +120,8 @@ def _answer(facts: Mapping[str, Any]) -> str:
 
 
 def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """What is drawn of a lead: on each processor the interval of each thread count, those with one
-    verdict together, with the names of processors and thread counts that differ."""
+    """What is drawn of a lead: on each processor the interval of each thread count, with the names of
+    processors and thread counts that differ."""
     on: dict[str, list[dict[str, Any]]] = {}
     for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
         if row["change_pct"] is not None:
@@ -129,9 +129,8 @@ def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
     strips = []
     names = words.short_names([*on])
     for name, rows in on.items():
-        each = [row for part in parts(rows) for row in part.rows]
-        for row in each:
-            named = names[name] * (len(on) > 1), words.at(row) * (len(each) > 1)
+        for row in rows:
+            named = names[name] * (len(on) > 1), words.at(row) * (len(rows) > 1)
             strips.append((drawing(row, _x), ", ".join(filter(None, named))))
     return strips
 
