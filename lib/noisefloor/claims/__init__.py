@@ -78,8 +78,8 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
-    answers_of = ((word, "; ".join(parts)) for word, parts in answered.items())
-    sentences = [f"{word} {text.replace(f'; {_AHEAD}', ',')}." for word, text in answers_of]
+    several = f"; {_AHEAD}"  # is said once
+    sentences = [f"{w} {'; '.join(x).replace(several, ',')}." for w, x in answered.items()]
     printed = f"{abs(claimed):.3g}" in source["said"] and not limit
     unit = "" if printed else f"; that is {_in_unit(claimed, limit, source['metric'])}"
     of = label.removesuffix(

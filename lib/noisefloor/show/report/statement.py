@@ -27,26 +27,23 @@ def headline_of(
     not be named again. If its thread counts have no joint row, the sentence names each of
     them, those with one verdict together: never one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
-    several, open_ones = len(places) > 1, list[Row]()
-    elsewhere = ""
+    several, open_ones, elsewhere = len(places) > 1, list[Row](), ""
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     if again:  # room is short: the first processor, by name
         places = places[:1]
     elif several and (open_ones := _open_rows(row, r, places)):
-        firm = [
-            (place, kept) for place, there in places if (kept := [p for p in there if not p.open])
-        ]
-        partly = [place for place, there in places if any(p.open for p in there)]
-        whole = [place for place, there in places if all(p.open for p in there)]
-        where = f"on {whole[0]}" if partly == whole and len(whole) == 1 else "elsewhere"
-        elsewhere = f"{where} {CANNOT_TELL}, {words.either(words.union(open_ones))}" * bool(firm)
+        if firm := [(at, kept) for at, x in places if (kept := [p for p in x if not p.open])]:
+            partly = [place for place, there in places if any(p.open for p in there)]
+            alone = len(partly) == 1 and partly[0] not in dict(firm)
+            where = f"on {partly[0]}" if alone else "elsewhere"
+            elsewhere = f"{where} {CANNOT_TELL}, {words.either(words.union(open_ones))}"
         both = " and ".join(place for place, _ in places), [Part(tuple(open_ones), brief)]
         places = firm or [both]
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
-    alone = bool(before) and all(len(there) == 1 for _, there in places)
-    same_load = alone and all(_load(there) == _load(before) for _, there in places)
+    one_each = bool(before) and all(len(there) == 1 for _, there in places)
+    same_load = one_each and all(_load(there) == _load(before) for _, there in places)
     clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
