@@ -71,7 +71,14 @@ def cells(study: Study) -> list[Cell]:
 
 
 def check(study: Study) -> None:
-    """Raise StudyError for names that would give runs the same folder."""
+    """Raise StudyError for names that would give runs the same folder, and for a budget that ends
+    before the first slice does."""
+    profile = study.profile
+    if 60 * profile.budget_min < (first_s := profile.warmup_s + profile.slice_s):
+        raise StudyError(
+            f"budget {profile.budget_min:g}: more than {first_s / 60:.2g} minutes are needed, for"
+            " a warm-up and a slice; nothing was measured"
+        )
     names = [study.baseline.name, study.control.name, *(a.name for a in study.arms)]
     seen = {slug(name): name for name in reversed(names)}
     for name in names:

@@ -57,6 +57,12 @@ def test_the_number_of_blocks_is_declared(profile, blocks):
     assert found["control"] == (schedule.CONTROL_BLOCKS if profile == "standard" else 0)
 
 
+def test_a_budget_that_holds_no_slice_is_refused():
+    short = replace(STANDARD, profile=replace(STANDARD.profile, budget_min=0.5))
+    with pytest.raises(study.StudyError, match=r"budget 0\.5: more than [\d.]+ minutes are needed"):
+        schedule.check(short)
+
+
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_every_question_declares_blocks_enough(profile):
     """Eight in a quick campaign and ten in a standard one: fewer let Student's t say little."""

@@ -113,14 +113,13 @@ def finish(campaign: Campaign) -> None:
 
 def _saturated(campaign: Campaign) -> str:
     """The sentence on a campaign whose windows were all saturated; "" of another."""
-    table = campaign.table[~campaign.table["warmup"]]
-    full = table[table["metric"].eq("saturated") & table["value"].gt(0)]["pair_id"].nunique()
-    if full < table["pair_id"].nunique():
+    if not (full := campaign.saturated()):
         return ""
     texts = (file.read_text() for file in campaign.folder.glob("*-p[0-9]*/sysbench.txt"))
     reached = [float(tps) for text in texts for tps in re.findall(r"\btps: ([\d.]+)", text)]
-    rate = min(w.rate for w in campaign.study.workloads)
+    slowest = min(campaign.study.workloads, key=lambda w: w.rate)
+    noun = "connections" if slowest.tool == "connect" else "transactions"
     return (
         f"{Reason(Why.SATURATED, full=full, windows=full)}; a server finished about"
-        f" {median(reached or [0]):,.0f} of {rate:,} transactions a second"
+        f" {median(reached or [0]):,.0f} of {slowest.rate:,} {noun} a second"
     )

@@ -227,8 +227,16 @@ class Folder:
             return False
         return all(have.get(x.key, 0) >= (x.control or self.plan["pairs"]) for x in cells)
 
+    def saturated(self) -> int:
+        """How many windows at a rate there are, if all of them are saturated; else 0."""
+        rows = self.table[~self.table["warmup"]]
+        full = rows.loc[rows["metric"].eq("saturated") & rows["value"].gt(0), "pair_id"].nunique()
+        return full * (full == rows["pair_id"].nunique())
+
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""
+        if self.saturated():
+            return "no window kept up with the rate"
         last = len(self.turns) - 1
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return schedule.SPENT

@@ -56,10 +56,11 @@ def _make(campaign: Campaign, pool: ServerPool, cell: schedule.Cell, lacks: int)
 
 def _blocks(campaign: Campaign) -> Iterator[Arm | None]:
     """The arm of each block that is still to be measured (None: all of them). A block that was
-    interrupted is continued with the coins that it had."""
+    interrupted is continued with the coins that it had. Where no window of a whole round kept up
+    with its rate, none will."""
     campaign.begin()
-    for number, (_, arm) in enumerate(campaign.turns):
-        if campaign.left_s <= 0:
+    for number, (whole_rounds, arm) in enumerate(campaign.turns):
+        if campaign.left_s <= 0 or (whole_rounds and campaign.saturated()):
             return
         if number < campaign.block or (arm and arm.name in campaign.meta["skipped"]):
             continue
