@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import ENGINES, moved, planned
 from noisefloor import model as study
-from noisefloor import schedule, studies
+from noisefloor import paths, schedule, studies
 from noisefloor.data import design, results, tidy
 from noisefloor.measure import collect, course, loading
 from noisefloor.measure.campaign import Campaign
@@ -198,28 +199,28 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
     finished, home, monkeypatch
 ):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(finished.parent))
-    build, meta, said = engines.find("mysql"), tidy.meta(finished), []
+    build, meta, left = engines.find("mysql"), tidy.meta(finished), []
     chosen = LONG
-    assert resumable(chosen, build, said.append) is None
+    assert resumable(chosen, build, left.append) is None
     unfinished = home / "runs" / finished.name
     unfinished.mkdir(parents=True)
     write_json(unfinished / "campaign.json", meta | {"finished": ""})
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
-    assert resumable(chosen, build, said.append) == unfinished
+    assert resumable(chosen, build, left.append) == unfinished
     other = studies.load(replace(ASKED, question="throttled"))
     for different in (replace(chosen, margin_pct=1), other):
-        assert resumable(different, build, said.append) is None
-    assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
-    assert said == []
+        assert resumable(different, build, left.append) is None
+    assert resumable(chosen, replace(build, version="9.9.9"), left.append) is None
+    assert left == []
     without = {k: v for k, v in meta.items() if k != "plan"}
     write_json(unfinished / "campaign.json", without | {"finished": ""})
-    assert resumable(chosen, build, said.append) is None
-    elsewhere = meta["host"] | {"processor": {"vendor": "x", "family": 1, "model": 2}}
+    assert resumable(chosen, build, left.append) is None
+    elsewhere = meta["host"] | {"boot": "another"}
     write_json(unfinished / "campaign.json", meta | {"finished": "", "host": elsewhere})
-    assert resumable(chosen, build, said.append) is None
-    assert said == [f"{unfinished.name} was begun on another processor and is not continued"]
+    assert resumable(chosen, build, left.append) is None
+    assert left == [unfinished]
     (unfinished / "campaign.json").write_text("{")
-    assert resumable(chosen, build, said.append) is None
+    assert resumable(chosen, build, left.append) is None
 
 
 def test_a_campaign_is_not_continued_with_another_seed(home):
@@ -233,6 +234,20 @@ def test_a_campaign_is_not_continued_with_another_seed(home):
     assert begun(5) == first
     assert begun(6) == second
     assert begun(None) == max(first, second)  # the newest
+
+
+def test_a_campaign_of_another_boot_ends_with_the_blocks_that_it_has(finished, home, capsys):
+    begun = shutil.copytree(finished, paths.runs() / finished.name)
+    facts = tidy.meta(begun)
+    host = facts["host"] | {"boot": "another"}
+    write_json(begun / "campaign.json", facts | {"finished": "", "ended_because": "", "host": host})
+    with course.open_campaign(LONG, {"": engines.find("mysql")}, ASKED, Progress()) as campaign:
+        assert campaign.folder != begun
+    said = f"{begun.name} was begun in another boot: it ends with the blocks it has"
+    assert said in capsys.readouterr().err
+    rows = results.load(begun).verdicts
+    assert "ended early" in rows["warnings"].iloc[0]
+    assert rows["change_pct"].to_list() == results.load(finished).verdicts["change_pct"].to_list()
 
 
 @pytest.fixture

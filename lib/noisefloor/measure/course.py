@@ -1,11 +1,13 @@
 """A campaign from beginning to end: the lock on the machine, its folder, its blocks, its end."""
 
 import contextlib
+import fcntl
 import os
 import re
 import resource
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -57,7 +59,7 @@ def open_campaign(
     what one left changed on the servers of others is put back."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
-    folder = resumable(study, builds[""], progress.say, request.seed)
+    folder = resumable(study, builds[""], partial(_end, study, progress), request.seed)
     if folder:
         progress.say(f"continuing {folder.name}")
     else:
@@ -68,6 +70,15 @@ def open_campaign(
         guest.restore_others("", progress.say)
     with tidy.locked(folder):
         yield Campaign(study, folder, tidy.meta(folder), progress)
+
+
+def _end(study: Study, progress: Progress, folder: Path) -> None:
+    """End a campaign of another boot with what it has: this one is a sitting of its own."""
+    with contextlib.suppress(BlockingIOError), tidy.locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        campaign = Campaign(study, folder, tidy.meta(folder), progress)
+        campaign.save(finished=now(), ended_because="this machine was started again")
+        tidy.seal(folder)
+        progress.say(f"{folder.name} was begun in another boot: it ends with the blocks it has")
 
 
 # -- how it goes on, and ends ----------------------------------------------------------------------

@@ -103,20 +103,20 @@ def create(asked: str, facts: Mapping[str, Any]) -> Path:
 
 
 def resumable(
-    study: Study, engine: engines.Engine, say: Callable[[str], None], seed: int | None = None
+    study: Study, engine: engines.Engine, left: Callable[[Path], None], seed: int | None = None
 ) -> Path | None:
-    """The newest unfinished live campaign of the same study on the same build and processor, with
-    the same `seed` (None: any)."""
-    here = design.processor_name({"host": doctor.host_facts()})
+    """The newest unfinished live campaign of the same study on the same build in this boot, with
+    the same `seed` (None: any). `left` is called with those of other boots."""
+    boot = design.sitting_key({"host": doctor.host_facts()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             meta = tidy.meta(file.parent)
             if meta["finished"] or not _build(engine).items() <= meta["engine"].items():
                 continue
             if "plan" in meta and seed in (None, meta["seed"]) and study_of(meta) == study:
-                if study.floor or design.processor_name(meta) == here:
+                if study.floor or design.sitting_key(meta) == boot:
                     return file.parent
-                say(f"{file.parent.name} was begun on another processor and is not continued")
+                left(file.parent)
     return None
 
 
