@@ -174,6 +174,7 @@ def test_what_needs_more_is_refused_in_a_sentence_there(command):
 
 
 def test_the_changelog_and_the_citation_name_the_version():
-    newest = re.search(r"^## (\S+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(), re.M)
-    assert newest[1] == PROJECT["version"]
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == PROJECT["version"]
+    newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert newest[1] == cited["version"] == PROJECT["version"]
+    assert newest[2] == str(cited.get("date-released", "unreleased"))
