@@ -20,7 +20,6 @@ from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text.reasons import Reason, Why
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
-CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 JOINT = "joint"  # in the place of a thread count
 
 
@@ -152,8 +151,6 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
     """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
     frame, lost = _pairs(tidy, asked.baseline)
-    carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
-    reasons = [Reason(Why.CARRIED_OVER, cpu_pct=100 * carried)] if carried > CARRY_OVER else []
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
         copy = rows["arm"] == f"{key[3]}{CONTROL}"
@@ -162,7 +159,7 @@ def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
             (rows[copy], asked.control or asked.blocks),
         ):
             if len(mine):
-                yield from _together(mine, key, blocks, asked, reasons, lost)
+                yield from _together(mine, key, blocks, asked, lost)
 
 
 def _together(
@@ -170,17 +167,16 @@ def _together(
     key: tuple[str, str, str, str],
     blocks: int | None,
     asked: Asked,
-    reasons: Sequence[Reason],
     lost: Counter[Any],
 ) -> Iterator[Comparison]:
     """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
-    reasons: to mind them all; lost: pairs that were left out, as `_pairs` counts them."""
+    lost: pairs that were left out, as `_pairs` counts them."""
     metric, margin_pct = key[2], asked.margin(key[2])
     margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
     start = scatter.start_scatter(metric, asked.floor, asked.local) if needs else None
-    of_all = list(reasons)
+    of_all = list[Reason]()
     if start and asked.one_start:
         of_all.append(Reason(Why.NEVER_RESTARTED, cv_pct=100 * start.cv, source=asked.one_start))
     elif start:
