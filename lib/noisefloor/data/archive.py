@@ -290,12 +290,6 @@ def texts_of(source: results.Results, run: str) -> dict[str, str]:
     }
 
 
-def unlike(archive: Archive, workload: str) -> list[str]:
-    """What the arms of a workload differ in beyond their name, as sentences."""
-    different = [d for d in pd.unique(archive.judged(workload)["differ"]) if d]
-    return [f"The arms differ in {d}, too." for d in different]
-
-
 def asked(texts: Iterable[str]) -> list[tuple[str, str]]:
     """(label, value) of every ``LABEL=VALUE``; of ``LABEL=VALUE,LABEL=VALUE`` both labels with a
     comma, both values with a blank between them. Raises Refusal for anything else."""
