@@ -63,7 +63,7 @@ def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
     copied = [a for a in arms if f"{a}{CONTROL}" in arms]
     if len(copied) == 1:
         return copied[0]
-    if _is_paired(tidy):
+    if "pair_id" in tidy and tidy["pair_id"].notna().any():
         pairs_of = tidy.dropna(subset=["pair_id"]).groupby("arm")["pair_id"].nunique()
         everywhere = pairs_of[pairs_of == tidy["pair_id"].nunique()].index.tolist()
         if len(everywhere) == 1:
@@ -133,10 +133,6 @@ def block_means(frame: pd.DataFrame) -> pd.DataFrame:
         if ends.iloc[-1] - ends.iloc[-2] < ends.iloc[0] - frame["pair"].min() + 1:
             return each.iloc[:-1]
     return each
-
-
-def _is_paired(tidy: pd.DataFrame) -> bool:
-    return "pair_id" in tidy and bool(tidy["pair_id"].notna().any())
 
 
 def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -221,11 +217,12 @@ def _together(
 
     many = len(cells) + (0 if arms[0].endswith(CONTROL) else asked.beside.get(key[1], 0))
     made = {name: judged(*name, cells[name], many, rounding[name]) for name in cells}
+    coded = {verdict.SAME: 2, CANNOT_TELL: 0, metric_of(metric).larger: 1}  # of `rule`; smaller: -1
     for arm in arms:
         at = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
         if len(at) > 1 and (whole := _whole(at)) is not None:
-            codes = [_code(one.verdict, metric) for one in mine]
+            codes = [coded.get(one.verdict, -1) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
                 size = sum(each["size"].mean() for each in at.values())
                 each = pd.DataFrame({"mean": whole.mean(axis=1), "size": size})
@@ -241,12 +238,6 @@ def _whole(at: Mapping[Any, pd.DataFrame]) -> pd.DataFrame | None:
     """Means of the blocks that hold every thread count, a column each; None for fewer than two."""
     means = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
     return means if len(means) > 1 else None
-
-
-def _code(word: str, metric: str) -> int:
-    """The code of `rule` for a word."""
-    known = {verdict.SAME: 2, CANNOT_TELL: 0, metric_of(metric).larger: 1}
-    return known.get(word, -1)
 
 
 def _rounding(metric: str, each: pd.DataFrame) -> float:
