@@ -157,7 +157,9 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
         for r in kept.to_dict("records")
     ]
     scatter = "; ".join(dict.fromkeys("; ".join(kept["scatter_from"]).split("; ")))
-    caption = f"{TITLES[source]}. Scatter from: {scatter}. {_level(kept)}"
+    several = [f" for {n} rows together" for n in sorted(set(kept["together"])) if n > 1]
+    level = f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
+    caption = f"{TITLES[source]}. Scatter from: {scatter}. {level}"
     right = ("that is", "interval")
     name, frame = f"claims-{source}", pd.DataFrame(rows)
     if not kept["chance"].lt(1).any():
@@ -165,9 +167,9 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
     else:
         caption += " By chance: how often two runs of the same, unchanged server differ by as much."
     table = report.html_table(frame, caption, name=name, numbers=right, raw=("verdict",))
-    return Shown(
-        joined((table.markup, piece("notes", [*_together(source), *reasons(kept)]))), table.text
-    )
+    _, order = trend(published_facts(), source)  # of arms as a whole, beside their pairs
+    notes = [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
+    return Shown(joined((table.markup, piece("notes", [*notes, *reasons(kept)]))), table.text)
 
 
 def _sizes(row: Row) -> dict[str, str]:
@@ -196,18 +198,6 @@ def of_itself(row: Row) -> str:
         return agree.NOT_COMPARABLE  # why stands below the table
     theirs = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
     return agree.agreement(theirs, (row["lo_pct"], row["hi_pct"]))
-
-
-def _together(source: str) -> list[str]:
-    """The result of ordered arms as a whole, beside their pairs."""
-    _, order = trend(published_facts(), source)
-    return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
-
-
-def _level(kept: pd.DataFrame) -> str:
-    """How many intervals hold the truth in 95 % of cases at once, in a sentence."""
-    several = [f" for {n} rows together" for n in sorted(set(kept["together"])) if n > 1]
-    return f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
 
 
 def reasons(kept: pd.DataFrame) -> list[str]:
