@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from analysis import published
+from analysis import published, upgrade
 from noisefloor import claims, paths
 from noisefloor.model import METRICS
 from noisefloor.show import plots
@@ -343,7 +343,7 @@ def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
     assert (
         len(v)
         == len(claims.published_by_threads(nothing))
-        == len(claims.across(v, "upgrade-16", [64]))
+        == len(upgrade.across(v, "upgrade-16", [64]))
         == 0
     )
     with pytest.raises(paths.NotFound, match="no published numbers are in"):
