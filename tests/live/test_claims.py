@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from analysis import published, upgrade
+from analysis import published, published_figures, upgrade
 from noisefloor import claims, paths
 from noisefloor.model import METRICS
-from noisefloor.show import plots
 from noisefloor.stats import row as verdict_row
 from noisefloor.stats import scatter, two, verdict
 from noisefloor.text import amounts
@@ -464,7 +463,7 @@ def test_each_source_can_be_shown_and_drawn():
         assert shown.count("<tr>") == len(kept) + 1
         for why in kept["why"]:
             assert why.split(",")[0].split("`")[0].split("'")[0] in shown
-    figure = plots.claims(VERDICTS[VERDICTS["key"]])
+    figure = published_figures.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
     assert any(
         w.startswith("a dot in or without a grey bar may be chance; hollow: ") for w in words

@@ -29,7 +29,6 @@ from noisefloor.show.plots.series import (
     timeline,
 )
 from noisefloor.show.plots.verdicts import (
-    claims,
     dots,
     history_figure,
     load_figure,
