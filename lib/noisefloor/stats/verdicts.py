@@ -181,7 +181,9 @@ def _together(
     groups: Any = rows.groupby(["arm", "threads"], sort=False, dropna=False)
     cells = {(arm, None if pd.isna(t) else int(t)): block_means(part) for (arm, t), part in groups}
     arms = list(dict.fromkeys(arm for arm, _ in cells))
-    rounding = {name: _rounding(metric, each) for name, each in cells.items()}
+    # the variance that sysbench's histogram adds to the mean of percentiles
+    bucket = BUCKET**2 / 6 if metric in QUANTILES else 0.0
+    rounding = {name: bucket / max(each["size"].sum(), 1) for name, each in cells.items()}
 
     def judged(arm: str, count: Any, each: pd.DataFrame, together: int, known: float) -> Comparison:
         """The row of one comparison or joint effect."""
@@ -221,7 +223,8 @@ def _together(
     for arm in arms:
         at = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
-        if len(at) > 1 and (whole := _whole(at)) is not None:
+        whole = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
+        if len(at) > 1 and len(whole) > 1:  # blocks that hold every thread count
             codes = [coded.get(one.verdict, -1) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
                 size = sum(each["size"].mean() for each in at.values())
@@ -232,17 +235,6 @@ def _together(
                 why = Reason(Why.COUNTS_DIFFER)
                 mine = [replace(one, warnings=(*one.warnings, why)) for one in mine]
         yield from mine
-
-
-def _whole(at: Mapping[Any, pd.DataFrame]) -> pd.DataFrame | None:
-    """Means of the blocks that hold every thread count, a column each; None for fewer than two."""
-    means = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
-    return means if len(means) > 1 else None
-
-
-def _rounding(metric: str, each: pd.DataFrame) -> float:
-    """The variance that sysbench's histogram adds to the mean of percentiles."""
-    return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in QUANTILES else 0.0
 
 
 def at_least(metric: str, mean: float, lo: float, hi: float) -> tuple[float, float, float]:
