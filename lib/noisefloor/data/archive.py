@@ -227,10 +227,8 @@ class Archive(results.Results):
         there = runs["workload"].isin(threads.index)
         alone, rows = runs.loc[~there, "workload"], runs[there]
         lone = rows.groupby("workload")["arm"].nunique().eq(1)
-        single, noted = (
-            lone[lone].index,
-            runs.loc[runs["warnings"].fillna("") != "", "warnings"],
-        )
+        single = lone[lone].index
+        noted = runs.loc[runs["warnings"].fillna("") != "", "warnings"]
         pairs = zip(rows["workload"], rows["threads"], strict=True)
         apart = [count for workload, count in pairs if count not in threads[workload]]
         names = sorted({int(t) for t in apart if pd.notna(t)})
