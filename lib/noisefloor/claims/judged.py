@@ -97,9 +97,9 @@ def _row(c: Claim, margin_pct: float) -> Claim:
     cell, metric, together = c["cell"], c["metric"], c["together"]
     margin_pct = margin_pct or metric_of(metric).margin_pct
     e, notes = cell.estimate, [*c["warnings"]]
-    spare = e.spare(metric, math.log1p(margin_pct / 100), together)
-    if spare and e.parts and not (e.start or e.single):  # repetitions that hold no start
-        notes.append(Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare))
+    if e.parts and not (e.start or e.single):  # repetitions that hold no start
+        spare = e.spare(metric, math.log1p(margin_pct / 100), together)
+        notes += [Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare)] if spare else []
     key = c["study"], c["workload"], metric, c["baseline"], c["arm"]
     out = runs.verdict_row(cell, key, margin_pct, together, notes)
     more = {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
