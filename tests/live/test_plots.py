@@ -538,10 +538,14 @@ def test_claims_have_no_tick_that_cannot_exist():
 def test_the_grey_bar_of_a_claim_is_what_an_unchanged_server_explains():
     """As far from no change as the ends of the interval are from the claim."""
     frame = one(10.0).head(1).assign(title="a claim", label="one", lo_pct=-1.0, hi_pct=21.0)
-    (bar,) = (line for line in published_figures.claims(frame).axes[0].lines if line.get_linewidth() == 9)
+    (bar,) = (
+        line for line in published_figures.claims(frame).axes[0].lines if line.get_linewidth() == 9
+    )
     assert bar.get_xdata() == pytest.approx([-10, 10], abs=1.1)
     bare = frame.assign(lo_pct=math.nan, hi_pct=math.nan)
-    assert not [line for line in published_figures.claims(bare).axes[0].lines if line.get_linewidth() == 9]
+    assert not [
+        line for line in published_figures.claims(bare).axes[0].lines if line.get_linewidth() == 9
+    ]
 
 
 def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
