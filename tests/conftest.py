@@ -295,6 +295,11 @@ def planned(meta: dict, **changes) -> dict:
     return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
 
 
+def arm_of(study, name: str):
+    """The arm, baseline or control of a study that is called so."""
+    return next(arm for arm in (*study.compared, study.control) if arm.name == name)
+
+
 @contextlib.contextmanager
 def campaigns(shop: Path, home: Path):
     """begin(study, template, *arms) -> (Campaign, ServerPool): a block with a running server for each of

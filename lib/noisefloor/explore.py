@@ -204,8 +204,8 @@ class Question:
     def remarks(self) -> list[str]:
         """What a reader must know about what was asked, a sentence each."""
         archives = (s for s in self._there.values() if isinstance(s, archive.Archive))
-        notes = (note for s in archives for note in archive.unlike(s, self.workload))
-        sentences = list(dict.fromkeys(notes))
+        differ = dict.fromkeys(d for s in archives for d in s.judged(self.workload)["differ"] if d)
+        sentences = [f"The arms differ in {d}, too." for d in differ]
         margins = {schedule.margin_pct(s.study, self.metric) for s in self.sources}
         if self.margin_pct and margins != {self.margin_pct}:
             usual, asked = amounts.plus_minus(*sorted(margins)), amounts.plus_minus(self.margin_pct)

@@ -277,10 +277,6 @@ class Study:
         """The keys whose certificates a server presents ("P-256", "RSA 2048")."""
         return {a.how["key"] for a in self.compared if "key" in a.how}
 
-    def arm(self, name: str) -> Arm:
-        """The arm, baseline or control called `name`."""
-        return {a.name: a for a in (self.baseline, self.control, *self.arms)}[name]
-
     def workload(self, name: str) -> Workload:
         """The workload called `name`."""
         return {w.name: w for w in self.workloads}[name]

@@ -25,6 +25,7 @@ from analysis.estimates import (
 from noisefloor import model
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, CONTROL, PAGE
+from noisefloor.show.rows import is_control
 
 STATES = {  # of a process, and the colour of each
     "runs": ARMS[1],
@@ -185,3 +186,18 @@ def _at_most(verdicts: pd.DataFrame) -> pd.Series:
     threads = pd.to_numeric(verdicts["threads"], errors="coerce").astype("Float64")
     most = threads.groupby([verdicts["question"], verdicts["workload"]]).transform("max")
     return threads.eq(most).fillna(False).astype(bool)
+
+
+def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Rows of our verdict table and the published rows of the same metric and arm, for one figure; their
+    workloads have different names."""
+    metric = ours["metric"].iloc[0] if len(ours) else ""
+    theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
+    both = [
+        f.assign(workload=f["workload"].astype(str) + end)
+        for f, end in ((ours[~is_control(ours)], ", here"), (theirs, ", published"))
+    ]
+    rows = pd.concat(both, ignore_index=True).reindex(columns=ours.columns)
+    alone = {"sittings": 1, "asked": 1, "ranged": False}  # a document has no sittings
+    rows = rows.fillna({k: v for k, v in alone.items() if k in rows})
+    return rows.sort_values(["arm", "workload"], ignore_index=True)

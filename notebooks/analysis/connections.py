@@ -1,5 +1,5 @@
 """Connections: round trips by distance, how many transactions a connection must serve before TLS
-costs little, and the answer of the page."""
+costs little, and the answer and two figures of the page."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from analysis.estimates import (
     above,
@@ -24,12 +25,13 @@ from analysis.estimates import (
 )
 from noisefloor.data.results import Results
 from noisefloor.model import Arm
-from noisefloor.show.plots.canvas import PAGE
-from noisefloor.show.plots.series import LIMITS
+from noisefloor.show.plots import canvas
+from noisefloor.show.plots.canvas import ARMS, BAND, PAGE
 from noisefloor.show.rows import is_control
 from noisefloor.stats.estimate import Estimate
 from noisefloor.text import amounts
 
+LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
 CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
 TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
 
@@ -248,3 +250,58 @@ def tunnels_answer(tidy: pd.DataFrame) -> str:
         f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its far end"
         f" {command} ms."
     )
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+@canvas.responsive
+def distance_figure(rows: pd.DataFrame, trips: pd.DataFrame, *, narrow: bool = False) -> Figure:
+    """Time to connect against round-trip time: points as measured, lines as predicted from the two
+    shorter distances.
+
+    `rows`: kind, rtt_s, connect_s; `trips`: kind, round trips, work_ms.
+    """
+    drawn, (ax,) = canvas.sheet(narrow, 340)
+    end, fitted = 1e3 * rows["rtt_s"].max(), trips.set_index("kind")
+    names: dict[Any, str] = {}
+    ink = PAGE.of(rows.rename(columns={"kind": "arm"}))
+    for kind, part in rows.groupby("kind", sort=False):
+        work, needed = fitted.loc[kind, ["work_ms", "round trips"]]
+        ax.plot((0, end), (work, work + needed * end), color=ink[kind], lw=1.6)
+        ax.plot(1e3 * part["rtt_s"], 1e3 * part["connect_s"], "o", ms=7, color=ink[kind])
+        names[kind] = f"{kind}: {needed:.1f} round trips"
+    canvas.above(ax, "time to connect, ms (line: prediction)", "", names, ink, narrow)
+    ax.set(ylim=(0, None), xlim=(-0.02 * end, 1.04 * end))
+    ax.set_xlabel("round trip between client and server, ms")
+    return drawn
+
+
+@canvas.responsive
+def pooling_figure(even: pd.DataFrame, *, narrow: bool = False) -> Figure:
+    """What encryption costs by the transactions that a connection serves, and the limits it falls
+    under.
+
+    `even`: a row a way of counting: `counted in`, connect_ms and transaction_ms of the baseline,
+    extra_ms of a connection, transaction_extra_pct.
+    """
+    drawn, (ax,) = canvas.sheet(narrow, 330)
+    served = np.logspace(0, 5, 120)
+    ink = dict(zip(even["counted in"], ARMS, strict=False))
+    for row in even.to_dict("records"):
+        work = served * row["transaction_ms"]
+        extra = row["extra_ms"] + work * row["transaction_extra_pct"] / 100
+        cost = 100 * extra / (row["connect_ms"] + work)
+        ax.plot(served, cost, color=ink[row["counted in"]], lw=2)
+    for limit in LIMITS:
+        ax.axhline(limit, color=BAND, lw=1, ls=(0, (4, 3)))
+        words, at = f"{limit:g}\u202f%", ax.get_yaxis_transform()
+        canvas.note(ax, words, (1, limit), (-4, 2), at, color=BAND, ha="right")
+    ax.set_xscale("log")
+    ax.set_yscale("symlog", linthresh=1, linscale=0.5)
+    ax.set_ylim(bottom=min(0, even["transaction_extra_pct"].min()))
+    canvas.ticks(ax.yaxis, [0, 1, 5, 20, 100, 500, 2000], "{x:g}\u202f%")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_xlabel("transactions that a connection serves")
+    canvas.above(ax, "what TLS adds", "", {k: f"counted in {k}" for k in ink}, ink, narrow)
+    return drawn

@@ -1,4 +1,7 @@
-"""The page of a version upgrade: what changes where each version keeps its defaults."""
+"""The page of a version upgrade: what changes where each version keeps its defaults, and the published
+number beside it."""
+
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -24,3 +27,11 @@ def with_defaults(r: Results) -> pd.DataFrame:
         )
         changes.append(results.apart(old, new).assign(metric=metric_label(metric)))
     return pd.concat(changes)[["metric", "difference_pct", "lo_pct", "hi_pct"]]
+
+
+def across(verdicts: pd.DataFrame, claim: str, threads: Iterable[int]) -> pd.DataFrame:
+    """One published number for all thread counts, to be drawn over our own: threads change_pct
+    label."""
+    size = verdicts.loc[verdicts["claim_id"] == claim, "change_pct"].to_list()
+    rows = [(int(t), x, "published") for t in threads for x in size[:1]]
+    return pd.DataFrame(rows, columns=["threads", "change_pct", "label"])

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis import factors
-from conftest import done, environment
+from conftest import arm_of, done, environment
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
@@ -60,8 +60,8 @@ def test_several_variables_make_every_combination_against_the_first():
     assert s.baseline.name == "a=1, b=x"
     names = ["b=y", "b=z", "a=2", "a=2, b=y", "a=2, b=z"]
     assert [a.name for a in s.arms] == names
-    assert s.arm("a=2, b=y").switch == {"a": "2", "b": "y"}
-    assert s.arm("b=y").switch == {"a": "1", "b": "y"}
+    assert arm_of(s, "a=2, b=y").switch == {"a": "2", "b": "y"}
+    assert arm_of(s, "b=y").switch == {"a": "1", "b": "y"}
     assert s.settings["c"] == "9"
     assert s.design == "switched"
     assert s.profile.budget_min == 5 * study.PROFILES["quick"].budget_min

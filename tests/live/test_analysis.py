@@ -145,7 +145,7 @@ def test_round_trips_are_fitted_and_checked():
     slow = connections.round_trips(away(slower=2.0))
     assert slow["off_pct"].tolist() == pytest.approx([-50.0, -50.0], abs=0.1)
     assert (slow["off_pct hi"] < -49).all()
-    assert plots.distance(connections.distances(far), found)
+    assert connections.distance_figure(connections.distances(far), found)
 
 
 def test_the_scatter_of_round_trips_is_that_of_blocks():
@@ -231,7 +231,7 @@ def test_a_table_has_what_was_measured(recorded):
     assert set(old["threads"]) == {1, 4, 16, 32}
     even = connections.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
     assert even["counted in"].tolist() == ["time", "server CPU"]
-    assert plots.pooling(even)
+    assert connections.pooling_figure(even)
 
 
 def test_how_many_connections_a_server_takes_is_told_of_the_arms_of_that_question(recorded):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import command_lines, mostly, until
+from conftest import arm_of, command_lines, mostly, until
 from noisefloor import model as study
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
@@ -396,7 +396,7 @@ def test_an_archive_is_as_small_as_that_of_the_source(begun, mariadb, tmp_path):
 def test_a_restore_without_a_backup_makes_its_own(begun, template, tmp_path):
     """The restores are a question of their own: no backup is measured there."""
     chosen, bench = begun(template, "restore")
-    arm = chosen.arm("aes-128-cbc")
+    arm = arm_of(chosen, "aes-128-cbc")
     found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
     unpacks = {"mysql": "tar", "mariadb": "mbstream"}[template.engine.kind]
     assert [x["name"] for x in found["stages"]] == ["openssl", "zstd", unpacks]
@@ -478,7 +478,7 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
     # of an archive that is whole nobody reports anything
     server, cipher = bench.servers[0], "aes-128-cbc"
-    archive, _ = backup._backup(bench, server, chosen.arm(cipher), 1)
+    archive, _ = backup._backup(bench, server, arm_of(chosen, cipher), 1)
     whole = backup._noticed(bench, server, cipher, archive, bench.password)
     assert (whole["openssl alone"], whole["noticed by"]) == ("notices nothing, exit 0", "nobody")
 
@@ -502,7 +502,7 @@ def test_an_arm_with_other_tables_has_a_server_of_its_own(home):
 
 def test_what_this_machine_lacks_is_skipped(begun, mariadb, monkeypatch):
     chosen, bench = begun(mariadb, "headline")
-    odd, aes = study.Arm("rot13", how={"cipher": "rot13"}), chosen.arm("aes-128-cbc")
+    odd, aes = study.Arm("rot13", how={"cipher": "rot13"}), arm_of(chosen, "aes-128-cbc")
     with pytest.raises(tools.NotHere, match="rot13") as why:
         bench.ready(odd, chosen.workloads[0])
     assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
-from analysis import published
+from analysis import published, published_figures, upgrade
 from noisefloor import claims, paths
 from noisefloor.model import METRICS
-from noisefloor.show import plots
 from noisefloor.stats import row as verdict_row
 from noisefloor.stats import scatter, two, verdict
 from noisefloor.text import amounts
@@ -343,7 +342,7 @@ def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
     assert (
         len(v)
         == len(claims.published_by_threads(nothing))
-        == len(claims.across(v, "upgrade-16", [64]))
+        == len(upgrade.across(v, "upgrade-16", [64]))
         == 0
     )
     with pytest.raises(paths.NotFound, match="no published numbers are in"):
@@ -464,7 +463,7 @@ def test_each_source_can_be_shown_and_drawn():
         assert shown.count("<tr>") == len(kept) + 1
         for why in kept["why"]:
             assert why.split(",")[0].split("`")[0].split("'")[0] in shown
-    figure = plots.claims(VERDICTS[VERDICTS["key"]])
+    figure = published_figures.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
     assert any(
         w.startswith("a dot in or without a grey bar may be chance; hollow: ") for w in words

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conftest import ENGINES, moved, planned
+from conftest import ENGINES, arm_of, moved, planned
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import design, results, tidy
@@ -34,7 +34,7 @@ def names(folder: Path) -> list[str]:
 
 
 def cell_of(chosen, arm="encrypted", workload=MAIN):
-    return schedule.Cell(workload, workload.threads[0], chosen.arm(arm))
+    return schedule.Cell(workload, workload.threads[0], arm_of(chosen, arm))
 
 
 def found(checks: list[dict]) -> set[str]:
@@ -62,7 +62,7 @@ def proved(run: Path, chosen: study.Study) -> dict:
     if "evidence.json" in facts["sha256"]:
         checks = json.loads((run / "evidence.json").read_text())["checks"]
         assert len(checks) >= 2
-        assert found(checks) == set(chosen.arm(facts["arm"]).expect.values())
+        assert found(checks) == set(arm_of(chosen, facts["arm"]).expect.values())
     return facts
 
 
@@ -106,7 +106,7 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
         closing = json.loads((folder / f"block-{block:02d}.json").read_text())
         assert closing.keys() == {chosen.baseline.name, *(a.name for a in chosen.arms)}
         for name, at_its_end in closing.items():
-            assert found(at_its_end["checks"]) == set(chosen.arm(name).expect.values())
+            assert found(at_its_end["checks"]) == set(arm_of(chosen, name).expect.values())
             assert (folder / at_its_end["file"]).exists()
     # what was declared; a slow machine's budget may end before
     blocks = arms[arms["arm"] == "encrypted"].groupby("block").size()

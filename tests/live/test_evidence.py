@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import mostly
+from conftest import arm_of, mostly
 from noisefloor import studies
 from noisefloor.measure import replication, workloads
 from noisefloor.model import Request
@@ -79,7 +79,7 @@ def encrypted(template, copy, kind: str):
     """A running copy whose arm is the tablespace study's."""
     question = {"tables only": "headline", "everything": "writes"}[kind]
     asked = Request("tablespace-encryption", question, "smoke", template.engine.kind)
-    arm = studies.load(asked).arm(kind)
+    arm = arm_of(studies.load(asked), kind)
     server = copy(template, arm.settings)
     server.start()
     server.script(*workloads.statements(arm.prepare, 5))

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.text import Text
 
+from analysis import published_figures
 from conftest import DATA
 from noisefloor.show import markup, plots
 from noisefloor.show.plots import canvas
@@ -529,7 +530,7 @@ def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(
 
 def test_claims_have_no_tick_that_cannot_exist():
     frame = pd.concat([one(-60.0).head(1).assign(label="one"), one(400.0).head(1)])
-    ax = plots.claims(frame.assign(title="a claim").fillna({"label": "two"})).axes[0]
+    ax = published_figures.claims(frame.assign(title="a claim").fillna({"label": "two"})).axes[0]
     assert ax.get_xlim()[0] > -100
     assert {"4×", "+10", "−10"} <= {t.get_text() for t in ax.get_xticklabels()}
 
@@ -537,10 +538,14 @@ def test_claims_have_no_tick_that_cannot_exist():
 def test_the_grey_bar_of_a_claim_is_what_an_unchanged_server_explains():
     """As far from no change as the ends of the interval are from the claim."""
     frame = one(10.0).head(1).assign(title="a claim", label="one", lo_pct=-1.0, hi_pct=21.0)
-    (bar,) = (line for line in plots.claims(frame).axes[0].lines if line.get_linewidth() == 9)
+    (bar,) = (
+        line for line in published_figures.claims(frame).axes[0].lines if line.get_linewidth() == 9
+    )
     assert bar.get_xdata() == pytest.approx([-10, 10], abs=1.1)
     bare = frame.assign(lo_pct=math.nan, hi_pct=math.nan)
-    assert not [line for line in plots.claims(bare).axes[0].lines if line.get_linewidth() == 9]
+    assert not [
+        line for line in published_figures.claims(bare).axes[0].lines if line.get_linewidth() == 9
+    ]
 
 
 def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():

@@ -10,6 +10,7 @@ from noisefloor import paths, tools
 from noisefloor.data import compare
 from noisefloor.model import METRICS, leading
 from noisefloor.parse import ParseError
+from noisefloor.text import Refusal
 
 TEXTS = DATA / "tools"
 BY_NAME = {tool.NAME: tool for tool in tools.all_tools()}
@@ -227,7 +228,7 @@ def test_runs_of_two_tools_or_scales_are_not_judged_together(tmp_path):
         (read("pgbench/15").replace("factor: 1", "factor: 10"), "scaling factor"),
     ):
         other.write_text(text)
-        with pytest.raises(compare.Refused, match=f"the logs differ in {key}: "):
+        with pytest.raises(Refusal, match=f"the logs differ in {key}: "):
             compare.rows(*compare.read_both([one], [other]))
 
 

@@ -11,10 +11,10 @@ from scipy import stats
 from conftest import DATA, noisefloor, refused
 from noisefloor import parse
 from noisefloor.data import compare
-from noisefloor.data.compare import Refused
 from noisefloor.stats import plan, scatter
 from noisefloor.stats import runs as judging
 from noisefloor.stats.within import within
+from noisefloor.text import Refusal
 from noisefloor.text.answers import MOST_LINES
 from noisefloor.tools import Run
 from noisefloor.tools.sysbench import MUST
@@ -105,7 +105,7 @@ def test_reads_every_run_of_a_log_that_holds_several(tmp_path):
     assert all(r.name.startswith("all.txt:") for r in found)
     cut = b"".join(p.read_bytes() for p in BEFORE[:2])[:-400]
     (tmp_path / "cut.txt").write_bytes(cut)
-    with pytest.raises(Refused, match=r"cut.txt, line \d+") as e:
+    with pytest.raises(Refusal, match=r"cut.txt, line \d+") as e:
         read(tmp_path / "cut.txt")
     lines = BEFORE[0].read_text().count("\n")
     assert int(str(e.value).split("line ")[1].split(":")[0]) > lines
@@ -158,7 +158,7 @@ def test_refuses_a_bad_file_in_one_sentence(tmp_path, content, code, words):
             file.truncate(content)
     elif content:
         path.write_bytes(content)
-    with pytest.raises(Refused) as e:
+    with pytest.raises(Refusal) as e:
         read(BEFORE[1], path)
     assert e.value.code == code
     assert words in str(e.value)
@@ -171,7 +171,7 @@ FAILED = [*(DATA / "sysbench").glob("*-fail-*.txt"), DATA / "time" / "gnu-time-v
 
 @pytest.mark.parametrize("log", sorted(FAILED), ids=lambda p: p.stem)
 def test_a_failed_run_is_never_averaged_in(log):
-    with pytest.raises(Refused) as e:
+    with pytest.raises(Refusal) as e:
         read(BEFORE[0], log)
     assert e.value.code == 1
 
@@ -179,7 +179,7 @@ def test_a_failed_run_is_never_averaged_in(log):
 def test_all_bad_logs_of_both_arms_stand_in_one_refusal(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     before, after = [*BEFORE, tmp_path / "no.txt"], [tmp_path / "empty.txt", BEFORE[0]]
-    with pytest.raises(Refused) as e:
+    with pytest.raises(Refusal) as e:
         compare.read_both(before, after)
     assert e.value.code == 2
     assert str(e.value) == (
@@ -579,7 +579,7 @@ def test_what_points_at_the_rest_says_what_else_counts():
 
 @pytest.mark.parametrize("values", [[1.0, 0.0, 2.0], [1.0, math.inf, 2.0], [1.0, math.nan]])
 def test_a_value_without_a_logarithm_is_refused(values):
-    with pytest.raises(Refused, match="above 0"):
+    with pytest.raises(Refusal, match="above 0"):
         compare.rows(made(values), made(values))
 
 
@@ -598,7 +598,7 @@ def test_a_value_without_a_logarithm_is_refused(values):
 )
 def test_refuses_other_tests(key, values, words):
     sides = [made([1, 2, 3], **{key: value}) for value in values]
-    with pytest.raises(Refused, match=f"differ in {words}"):
+    with pytest.raises(Refusal, match=f"differ in {words}"):
         compare.rows(*sides)
 
 
@@ -621,7 +621,7 @@ def test_a_condition_that_one_log_does_not_name_has_another_value(arms):
         both = made(GOOD), made(MORE, **key)
         return [both[arm] for arm in arms]
 
-    with pytest.raises(Refused, match="differ in tables: ") as e:
+    with pytest.raises(Refusal, match="differ in tables: ") as e:
         compare.rows(*sides(tables="5"))
     for words in ("5 in 0.txt and 3 more", "not given in 0.txt and 3 more"):
         assert words in str(e.value)
@@ -634,7 +634,7 @@ def test_a_condition_that_one_log_does_not_name_has_another_value(arms):
 def test_runs_of_two_durations_are_not_pooled_inside_an_arm():
     mixed = [*made(GOOD[:2]), *made(GOOD[2:], seconds=60)]
     words = "differ in duration: 10 s in 0.txt and 5 more, 60 s in 0.txt and 1 more"
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(Refusal, match=words):
         compare.rows(mixed, made(MORE))
     close = [*made(GOOD[:2]), *made(GOOD[2:], seconds=10.4)]
     assert not said(compare.rows(close, made(MORE))[0], "duration")
@@ -655,7 +655,7 @@ def test_threads_on_one_side_only_are_left_out_and_named():
     )
     for threads, there in ((8, "8"), (None, "not given")):
         words = rf"no thread count is on both sides \(4 in before, {there} in after\)"
-        with pytest.raises(Refused, match=words):
+        with pytest.raises(Refusal, match=words):
             compare.rows(made([1, 2], 4), made([1, 2], threads))
     unknown = compare.rows([*made([1, 2], 4), *made([1, 2], None)], made([1, 2], 4))
     assert "thread counts only in before, left out: not given" in unknown[0].warnings

@@ -286,10 +286,6 @@ def test_refusals(given, says):
         judged(tidy.iloc[: given.pop("rows", 16)], **given)
 
 
-def test_carry_over_is_a_warning():
-    assert warned(first(built(0.1 + noise(12)).assign(carry_over=0.05)), "carry-over")
-
-
 def test_a_percentile_is_known_no_better_than_half_a_bucket():
     row = first(built([-0.012] * 48, metric="p95"), blocks=12)
     assert width(row) == pytest.approx(1.8, abs=0.1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, arm_of
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import tidy
@@ -67,7 +67,7 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
             assert s.workload(w.name) is w
         names = [a.name for a in (s.baseline, s.control, *s.arms)]
         assert len(set(names)) == len(names)
-        assert [s.arm(n).name for n in names] == names
+        assert [arm_of(s, n).name for n in names] == names
         assert replace(s.control, name=s.baseline.name) == s.baseline
         after = study.study_of(described(s))
         assert after == s

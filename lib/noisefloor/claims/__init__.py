@@ -8,7 +8,7 @@ control the difference between two such runs is predicted, as in `noisefloor jud
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +28,7 @@ from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
-from noisefloor.show.rows import is_control, is_joint, threads_label
+from noisefloor.show.rows import is_joint, threads_label
 from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, differs
 from noisefloor.text import amounts, answers, upper
@@ -157,7 +157,9 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
         for r in kept.to_dict("records")
     ]
     scatter = "; ".join(dict.fromkeys("; ".join(kept["scatter_from"]).split("; ")))
-    caption = f"{TITLES[source]}. Scatter from: {scatter}. {_level(kept)}"
+    several = [f" for {n} rows together" for n in sorted(set(kept["together"])) if n > 1]
+    level = f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
+    caption = f"{TITLES[source]}. Scatter from: {scatter}. {level}"
     right = ("that is", "interval")
     name, frame = f"claims-{source}", pd.DataFrame(rows)
     if not kept["chance"].lt(1).any():
@@ -165,9 +167,9 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
     else:
         caption += " By chance: how often two runs of the same, unchanged server differ by as much."
     table = report.html_table(frame, caption, name=name, numbers=right, raw=("verdict",))
-    return Shown(
-        joined((table.markup, piece("notes", [*_together(source), *reasons(kept)]))), table.text
-    )
+    _, order = trend(published_facts(), source)  # of arms as a whole, beside their pairs
+    notes = [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
+    return Shown(joined((table.markup, piece("notes", [*notes, *reasons(kept)]))), table.text)
 
 
 def _sizes(row: Row) -> dict[str, str]:
@@ -196,18 +198,6 @@ def of_itself(row: Row) -> str:
         return agree.NOT_COMPARABLE  # why stands below the table
     theirs = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
     return agree.agreement(theirs, (row["lo_pct"], row["hi_pct"]))
-
-
-def _together(source: str) -> list[str]:
-    """The result of ordered arms as a whole, beside their pairs."""
-    _, order = trend(published_facts(), source)
-    return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
-
-
-def _level(kept: pd.DataFrame) -> str:
-    """How many intervals hold the truth in 95 % of cases at once, in a sentence."""
-    several = [f" for {n} rows together" for n in sorted(set(kept["together"])) if n > 1]
-    return f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
 
 
 def reasons(kept: pd.DataFrame) -> list[str]:
@@ -241,30 +231,5 @@ def published_by_threads(
     change_pct label. With `threads` those alone: nothing is drawn where nothing was measured."""
     logs = by_threads(facts, "tablespace-encryption", claim) if len(facts) else pd.Series()
     at = logs.index.astype(int) if threads is None else [t for t in logs.index if t in set(threads)]
-    return _drawn((t, 100 * math.expm1(logs[t]), label) for t in at)
-
-
-def across(verdicts: pd.DataFrame, claim: str, threads: Iterable[int]) -> pd.DataFrame:
-    """One published number for all thread counts, to be drawn over our own: threads change_pct
-    label."""
-    size = verdicts.loc[verdicts["claim_id"] == claim, "change_pct"].to_list()
-    return _drawn((int(t), x, "published") for t in threads for x in size[:1])
-
-
-def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:
+    rows = [(t, 100 * math.expm1(logs[t]), label) for t in at]
     return pd.DataFrame(rows, columns=["threads", "change_pct", "label"])
-
-
-def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Rows of our verdict table and the published rows of the same metric and arm, for one figure; their
-    workloads have different names."""
-    metric = ours["metric"].iloc[0] if len(ours) else ""
-    theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
-    both = [
-        f.assign(workload=f["workload"].astype(str) + end)
-        for f, end in ((ours[~is_control(ours)], ", here"), (theirs, ", published"))
-    ]
-    rows = pd.concat(both, ignore_index=True).reindex(columns=ours.columns)
-    alone = {"sittings": 1, "asked": 1, "ranged": False}  # a document has no sittings
-    rows = rows.fillna({k: v for k, v in alone.items() if k in rows})
-    return rows.sort_values(["arm", "workload"], ignore_index=True)

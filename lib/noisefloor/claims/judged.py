@@ -96,15 +96,18 @@ def _row(c: Claim, margin_pct: float) -> Claim:
     """The row of a claim."""
     cell, metric, together = c["cell"], c["metric"], c["together"]
     margin_pct = margin_pct or metric_of(metric).margin_pct
-    notes = [*c["warnings"], *_limit(cell, metric, margin_pct, together)]
+    e, notes = cell.estimate, [*c["warnings"]]
+    if e.parts and not (e.start or e.single):  # repetitions that hold no start
+        spare = e.spare(metric, math.log1p(margin_pct / 100), together)
+        notes += [Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare)] if spare else []
     key = c["study"], c["workload"], metric, c["baseline"], c["arm"]
     out = runs.verdict_row(cell, key, margin_pct, together, notes)
     more = {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
     if out.verdict == CANNOT_TELL:
         if not cell.only and math.isnan(out.runs_needed):
-            known = cell.estimate.single
+            known = e.single
             sd, least = known.high_cv if known else cell.sd, max(cell.n) + 1
-            needed = two.what_settles(cell.estimate.value, metric, margin_pct, sd, least)
+            needed = two.what_settles(e.value, metric, margin_pct, sd, least)
             out = replace(out, runs_needed=needed[0], minutes_needed=needed[1])
         more["settle"] = c["settle"].format(plan=_plan(out))
     return c | row.as_dict(out) | more
@@ -117,15 +120,6 @@ def _plan(out: Comparison) -> str:
     ways = [] if math.isnan(minutes) else [f"{minutes:.0f} minutes of pairs in turn"]
     ways += [] if math.isnan(runs_needed) else [f"{runs_needed:,.0f} {kind} of each"]
     return " or ".join(ways) or "more runs of this kind will not settle it"
-
-
-def _limit(cell: runs.Cell, metric: str, margin_pct: float, together: int) -> Iterator[str]:
-    """The start-to-start CV that would undo a verdict from repetitions that hold none."""
-    e = cell.estimate
-    if e.start or e.single or not e.parts:
-        return
-    if spare := e.spare(metric, math.log1p(margin_pct / 100), together):
-        yield Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare)
 
 
 def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:

@@ -227,10 +227,8 @@ class Archive(results.Results):
         there = runs["workload"].isin(threads.index)
         alone, rows = runs.loc[~there, "workload"], runs[there]
         lone = rows.groupby("workload")["arm"].nunique().eq(1)
-        single, noted = (
-            lone[lone].index,
-            runs.loc[runs["warnings"].fillna("") != "", "warnings"],
-        )
+        single = lone[lone].index
+        noted = runs.loc[runs["warnings"].fillna("") != "", "warnings"]
         pairs = zip(rows["workload"], rows["threads"], strict=True)
         apart = [count for workload, count in pairs if count not in threads[workload]]
         names = sorted({int(t) for t in apart if pd.notna(t)})
@@ -288,12 +286,6 @@ def texts_of(source: results.Results, run: str) -> dict[str, str]:
     return {
         name: "The text is not beside the tables. Write into `texts` which folder was ingested."
     }
-
-
-def unlike(archive: Archive, workload: str) -> list[str]:
-    """What the arms of a workload differ in beyond their name, as sentences."""
-    different = [d for d in pd.unique(archive.judged(workload)["differ"]) if d]
-    return [f"The arms differ in {d}, too." for d in different]
 
 
 def asked(texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -30,12 +30,9 @@ Paths = Collection[str | Path]
 MIND = (Why.THREADS_LEFT_OUT, Why.LOGS_DIFFER, Why.FIXED_RATE, Why.ARMS_DIFFER)
 
 
-class Refused(Refusal):
-    """Logs that cannot be compared; `code` 1 for a log that holds no measurement."""
-
-
-def _refused(why: str, code: int = 2) -> Refused:
-    return Refused(f"{why}; nothing was judged", code)
+def _refused(why: str, code: int = 2) -> Refusal:
+    """Logs that cannot be compared; code 1 for a log that holds no measurement."""
+    return Refusal(f"{why}; nothing was judged", code)
 
 
 # -- reading ------------------------------------------------------------------------
@@ -44,17 +41,17 @@ def _refused(why: str, code: int = 2) -> Refused:
 def read_both(before: Paths, after: Paths, verbose: bool = False) -> tuple[list[Run], list[Run]]:
     """The runs of both arms, from their logs (of a folder all its files), in the order given.
 
-    Raises Refused, which names five (verbose: all) of the logs that are missing, too large, cut,
+    Raises Refusal, which names five (verbose: all) of the logs that are missing, too large, cut,
     failed, no log, or there twice."""
     logs = _logs(before, "before"), _logs(after, "after")
     read: tuple[list[Run], list[Run]] = [], []
     seen: dict[bytes, Path] = {}
-    bad: list[Refused] = []
+    bad: list[Refusal] = []
     for paths, runs in zip(logs, read, strict=True):
         for path in paths:
             try:
                 runs += _runs(path, seen)
-            except Refused as e:
+            except Refusal as e:
                 bad.append(e)
     if not bad:
         return read
@@ -67,7 +64,7 @@ def read_both(before: Paths, after: Paths, verbose: bool = False) -> tuple[list[
 
 
 def files(folder: Path) -> list[Path]:
-    """The files in a folder that are read as logs, in the order of their names. Raises Refused where
+    """The files in a folder that are read as logs, in the order of their names. Raises Refusal where
     there is none."""
     inside = sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
     if not inside:
@@ -76,7 +73,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def _logs(paths: Paths, arm: str) -> list[Path]:
-    """The files of an arm, and those in its folders. Raises Refused where there is none."""
+    """The files of an arm, and those in its folders. Raises Refusal where there is none."""
     if not paths:
         raise _refused(f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`")
     return [log for path in map(Path, paths) for log in (files(path) if path.is_dir() else [path])]
@@ -84,23 +81,23 @@ def _logs(paths: Paths, arm: str) -> list[Path]:
 
 def _runs(path: Path, seen: dict[bytes, Path]) -> list[Run]:
     """The runs in one log. seen: {text: its log} of those that were read, to which it is added.
-    Raises Refused with the log and the reason."""
+    Raises Refusal with the log and the reason."""
     try:
         with open(path, "rb") as file:
             text = file.read(MOST + 1)
     except OSError as e:
-        raise Refused(f"{path}: {e.strerror}", 1) from None
+        raise Refusal(f"{path}: {e.strerror}", 1) from None
     if len(text) > MOST:
-        raise Refused(f"{path}: larger than {MOST >> 20} MiB")
+        raise Refusal(f"{path}: larger than {MOST >> 20} MiB")
     if text in seen:
-        raise Refused(f"{path}: the same text as {seen[text]}, and one run cannot count twice")
+        raise Refusal(f"{path}: the same text as {seen[text]}, and one run cannot count twice")
     tool = tools.tool_of(text)
     if tool is None:
         why = "binary data" if b"\0" in text[:8192] else "text of something else"
         why = f"{other} output" if (other := tools.unsupported(text)) else why
-        raise Refused(f"{path}: {why if text.strip() else 'empty'}", 1)
+        raise Refusal(f"{path}: {why if text.strip() else 'empty'}", 1)
     if chore := tool.chore(text):
-        raise Refused(f"{path}: the log of a {tool.NAME} {chore}, not of a run", 1)
+        raise Refusal(f"{path}: the log of a {tool.NAME} {chore}, not of a run", 1)
     first, read = 1, []
     try:
         pieces = tool.split_runs(text)
@@ -108,7 +105,7 @@ def _runs(path: Path, seen: dict[bytes, Path]) -> list[Run]:
             name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
             read.append(tool.read_run(name, piece))
     except parse.ParseError as e:
-        raise Refused(f"{path}, line {e.line + first - 1}: {e.reason}", 1) from None
+        raise Refusal(f"{path}, line {e.line + first - 1}: {e.reason}", 1) from None
     seen[text] = path
     return read
 
@@ -124,10 +121,10 @@ def judge(
     **rule: Any,
 ) -> list[Comparison]:
     """The verdict rows of the logs of two arms, which are called as their folders unless `named`.
-    verbose: as `read_both` takes it; rule: what `rows` takes. Raises Refused."""
+    verbose: as `read_both` takes it; rule: what `rows` takes. Raises Refusal."""
     baseline, arm = (a or b for a, b in zip(named, names(before, after), strict=True))
     if baseline == arm:
-        raise Refused(f"both arms are called {arm!r}: two names are needed; nothing was read")
+        raise Refusal(f"both arms are called {arm!r}: two names are needed; nothing was read")
     return rows(*read_both(before, after, verbose), baseline=baseline, arm=arm, **rule)
 
 
@@ -142,7 +139,7 @@ def rows(
 ) -> list[Comparison]:
     """Comparisons of two lists of Run: one a metric and thread count.
 
-    given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refused for runs that
+    given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refusal for runs that
     do not belong together."""
     notes = _together([*before, *after])
     a, b = _by_threads(before), _by_threads(after)
@@ -192,7 +189,7 @@ def _by_threads(side: Sequence[Run]) -> dict[int | None, list[Run]]:
 
 
 def _together(judged: Sequence[Run]) -> list[str]:
-    """Notes about conditions that differ between runs; Refused for those that make it senseless."""
+    """Notes about conditions that differ between runs; Refusal for those that make it senseless."""
     remarks: dict[str, list[str]] = {}
     for run in judged:
         for note in run.notes:

@@ -17,24 +17,22 @@ from noisefloor.text import Refusal
 _SMALLEST = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**24}
 
 
-class Refused(Refusal):
-    """A campaign that is not packed."""
-
-    def __init__(self, why: str, code: int = 2):
-        super().__init__(f"{why}; nothing was packed", code)
+def _refused(why: str, code: int = 2) -> Refusal:
+    """Why a campaign is not packed, as an error."""
+    return Refusal(f"{why}; nothing was packed", code)
 
 
 def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
     not at all; the campaign stays where it is. Returns that folder, how many files are in the
-    archive, and their bytes. Raises Refused, Damaged."""
+    archive, and their bytes. Raises Refusal, Damaged."""
     out = Path(out or paths.recorded() / campaign.name).absolute()
     files = _whole(campaign)
     names = [name for name in files if name not in packed.BESIDE]
     digest, size = tidy.digest(campaign), sum(len(files[name].read_bytes()) for name in names)
     if out.exists() and any(out.iterdir()):
         if not packed.archive(out) or tidy.digest(out) != digest:
-            raise Refused(
+            raise _refused(
                 f"{paths.relative(out)} is there already and does not hold the same, packed"
             )
         return out, len(names), size
@@ -50,23 +48,23 @@ def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]
             if name in files:
                 (partial / name).write_bytes(files[name].read_bytes())
         if tidy.digest(partial) != digest:
-            raise Refused(f"{campaign.name} was changed meanwhile", 1)
+            raise _refused(f"{campaign.name} was changed meanwhile", 1)
         partial.replace(out)
     except OSError as e:
-        raise Refused(f"{paths.relative(out)} cannot be written ({e.strerror or e})", 1) from None
+        raise _refused(f"{paths.relative(out)} cannot be written ({e.strerror or e})", 1) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return out, len(names), size
 
 
 def _whole(campaign: Path) -> dict[str, packed.Place]:
-    """Name -> file of a campaign that has ended and is as it was then. Raises Refused, Damaged."""
+    """Name -> file of a campaign that has ended and is as it was then. Raises Refusal, Damaged."""
     if not tidy.meta(campaign).get("finished", True):
-        raise Refused(f"{campaign.name} has not ended")
+        raise _refused(f"{campaign.name} has not ended")
     if link := next((p for p in campaign.rglob("*") if p.is_symlink()), None):
-        raise Refused(f"{link.relative_to(campaign)} is a link to somewhere else", 1)
+        raise _refused(f"{link.relative_to(campaign)} is a link to somewhere else", 1)
     if problems := tidy.broken(campaign):
-        raise Refused(f"{problems[0]} ({len(problems)} of {campaign.name} in all)", 1)
+        raise _refused(f"{problems[0]} ({len(problems)} of {campaign.name} in all)", 1)
     for run in tidy.run_folders(campaign):
         tidy.read(run)
     return packed.files(campaign)

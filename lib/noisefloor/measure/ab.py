@@ -17,7 +17,7 @@ from noisefloor.measure.progress import Progress
 from noisefloor.model import Request, Resolved, Study, StudyError
 from noisefloor.servers import engines
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.studies.ab import SLOWLY, offered, share_of
+from noisefloor.studies.ab import SLOWLY, offered, refused, share_of
 
 _WINDOWS = 3  # in a closed loop, whose median is a capacity
 
@@ -27,19 +27,17 @@ def script_facts(request: Request) -> Resolved:
     StudyError."""
     workload, lua = request.workload, request.lua
     if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
-        raise StudyError(
-            f"lua {lua}: the path of a Lua file (.lua) is needed; nothing was measured"
-        )
+        raise refused(f"lua {lua}: the path of a Lua file (.lua) is needed")
     if not lua and not re.fullmatch(r"\w+", workload):
-        raise StudyError(
+        raise refused(
             f"workload {workload!r}: the name of a sysbench script is needed, such as"
-            " oltp_read_write; a file of your own is given as --lua; nothing was measured"
+            " oltp_read_write; a file of your own is given as --lua"
         )
     name = str(Path(lua).resolve()) if lua else workload
     try:
         sized = loading.sized(name)
     except child.ToolError as e:
-        raise StudyError(f"{e}; nothing was measured") from None
+        raise refused(str(e)) from None
     return Resolved(sized=sized, digest=tidy.sha256(Path(lua)) if lua else "")
 
 
@@ -62,7 +60,7 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
                     with server.trial(folder / "try", {name: value}):
                         pass  # it started
         except ServerError as e:
-            raise StudyError(f"{e}; nothing was measured") from None
+            raise refused(str(e)) from None
     return need_start
 
 

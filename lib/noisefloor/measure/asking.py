@@ -6,8 +6,9 @@ from dataclasses import replace
 from noisefloor import parse, studies
 from noisefloor.measure import ab
 from noisefloor.measure import clients as client_hosts
-from noisefloor.model import Request, Resolved, Study, StudyError, from_clients
+from noisefloor.model import Request, Resolved, Study, from_clients
 from noisefloor.servers import engines
+from noisefloor.studies.ab import refused
 
 
 def checked(request: Request) -> tuple[list[Study], Resolved, int]:
@@ -15,19 +16,17 @@ def checked(request: Request) -> tuple[list[Study], Resolved, int]:
     many hosts of the request's cluster load, 0: this machine). Raises StudyError for a wrong
     parameter, ServerError where the cluster is not there."""
     if parse.scrub("; ".join(request.settings))[1]:
-        raise StudyError(
-            "a setting has a password, which the page would show; nothing was measured"
-        )
+        raise refused("a setting has a password, which the page would show")
     resolved = ab.script_facts(request) if request.study == "own-study" else Resolved()
     keys = _keys(request, request.engine)
     if request.server and request.clients:
-        raise StudyError("--clients needs a server of its own; nothing was measured")
+        raise refused("--clients needs a server of its own")
     hosts = client_hosts.count(request.clients) if request.clients else 0
     asked = [studies.load(replace(request, question=key), resolved) for key in keys]
     for study in asked if hosts else ():
         from_clients(study, hosts)
     if request.server and len(keys) > 1:
-        raise StudyError("--server takes one question at a time; nothing was measured")
+        raise refused("--server takes one question at a time")
     return asked, resolved, hosts
 
 

@@ -201,9 +201,7 @@ def pipe(
                 elif time.monotonic() - moved > child.PATIENCE_S:
                     raise ToolError(f"the pipe stood still for {child.PATIENCE_S:g} s")
         except BaseException:
-            for process, ending in zip(children, endings, strict=True):
-                if not ending.done():
-                    process.kill()
+            _kill([c.pid for c, e in zip(children, endings, strict=True) if not e.done()])
             raise
     ended = []
     for i, (argv, ending, seen) in enumerate(zip(stages, endings, states, strict=True)):

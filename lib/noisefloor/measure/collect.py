@@ -32,10 +32,15 @@ def measure_study(request: Request, dry: Say | None = None) -> tuple[Path, ...]:
 def measure_campaign(study: Study, request: Request) -> Path:
     """Measure the declared blocks, or until the budget is spent; the campaign's folder.
 
-    The same study and request continue a campaign that was interrupted. Raises EngineMissing,
-    ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
+    The same study and request continue a campaign that was interrupted. Raises one of
+    `campaign.FAILURES`: what was whole is kept."""
     progress = Progress()
-    builds = _builds(study, studies.engine_of(request.study, request.engine), progress.say)
+    schedule.check(study)
+    engine = studies.engine_of(request.study, request.engine)
+    names = {"", *(a.engine for a in study.compared)}  # in the study's file; "": its own
+    builds = {n: engines.find(n or engine) for n in names}
+    if note := builds[""].note:
+        progress.say(note)  # why another one was taken
     with (
         course.machine(progress.say) as folder,
         course.open_campaign(study, builds, request, progress) as campaign,
@@ -47,17 +52,6 @@ def measure_campaign(study: Study, request: Request) -> Path:
         pool = POOLS[study.kit](folder, templates, study, request.clients)
         course.carry_out(campaign, pool)
     return campaign.folder
-
-
-def _builds(study: Study, engine: str, say: Say) -> dict[str, engines.Engine]:
-    """The builds that a study's arms need, by the names in its file ("": `engine`); prints why
-    another one was taken. Raises EngineMissing, StudyError for a study that cannot be measured."""
-    schedule.check(study)
-    names = {"", *(a.engine for a in study.compared)}
-    builds = {n: engines.find(n or engine) for n in names}
-    if note := builds[""].note:
-        say(note)
-    return builds
 
 
 def _lacking(asked: list[Study], engine: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from noisefloor.measure import asking, collect
 from noisefloor.measure.campaign import FAILURES
 from noisefloor.model import Request, Study, StudyError
 from noisefloor.servers import doctor, engines
+from noisefloor.text import Refusal
 
 PROFILE = "standard"  # of what is published
 STARTING_MIN = 2.0  # the start and the packing of a campaign, about
@@ -147,7 +148,7 @@ def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
     """The folder of a campaign, packed; none, and why, where it cannot be packed."""
     try:
         folder, *_ = pack.pack(campaign)
-    except (pack.Refused, tidy.Damaged) as problem:
+    except (Refusal, tidy.Damaged) as problem:
         say(str(problem))
     else:
         yield folder

@@ -10,12 +10,12 @@ from noisefloor.measure.campaign import warm_up
 from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
-from noisefloor.model import Request, Study, StudyError, as_guest
+from noisefloor.model import Request, Study, as_guest
 from noisefloor.servers import engines, guest, innodb
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, SettingError
 from noisefloor.servers.session import SCHEMA
-from noisefloor.studies.ab import SLOWLY
+from noisefloor.studies.ab import SLOWLY, refused
 
 
 def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> Path | None:
@@ -23,10 +23,8 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
     be sent; None is returned and nothing is changed."""
     allow = request.allow
     if unknown := set(allow) - set(guest.ALLOWED):
-        raise StudyError(
-            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(guest.ALLOWED)};"
-            " nothing was measured"
-        )
+        known = ", ".join(guest.ALLOWED)
+        raise refused(f"--allow {', '.join(sorted(unknown))}: there are {known}")
     where, progress = address_of(request.server), Progress()
     # a wrong study is said before anybody's server is asked anything
     schedule.check(as_guest(study, *_start_floor(), cpu=True))
@@ -77,11 +75,11 @@ def _taken(study: Study, server: guest.Guest) -> None:
         try:
             live = name not in SLOWLY and server.takes(name, given)
         except SettingError as e:
-            raise StudyError(f"{e}; nothing was measured") from None
+            raise refused(str(e)) from None
         if not live:
-            raise StudyError(
+            raise refused(
                 f"{name} needs a restart, and a server that Noisefloor did not start is never restarted;"
-                " without --server it is measured on throwaway servers; nothing was measured"
+                " without --server it is measured on throwaway servers"
             )
 
 

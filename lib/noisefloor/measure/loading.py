@@ -191,15 +191,11 @@ def upgrade(old: Server, build: Engine, folder: Path) -> dict[str, Any]:
     except ServerError as e:
         result["refused"] = str(e)
     finally:
-        result["said"] = _logged(after, r"\[ERROR\]|[Uu]pgrad")
+        lines = (after.folder / "error.log").read_text(errors="replace").splitlines()
+        telling = (line for line in lines if re.search(r"\[ERROR\]|[Uu]pgrad", line))
+        result["said"] = [line.split(" ", 2)[-1] for line in telling]  # without their times
         after.remove()
     return result
-
-
-def _logged(server: Server, pattern: str) -> list[str]:
-    """Messages of the error log that match `pattern`, without their times."""
-    lines = (server.folder / "error.log").read_text(errors="replace").splitlines()
-    return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
 
 
 # -- how fast this machine's openssl is ------------------------------------------------------------

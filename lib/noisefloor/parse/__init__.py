@@ -11,4 +11,4 @@ from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
 from noisefloor.parse.secrets import HIDDEN, scrub
 from noisefloor.parse.sysbench_text import split_runs, sysbench
 from noisefloor.parse.time_text import time
-from noisefloor.parse.together import together
+from noisefloor.parse.together import histogram, together

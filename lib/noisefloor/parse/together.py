@@ -30,7 +30,7 @@ def together(runs: list[Result], starts: list[float]) -> Result:
     first = runs[0]
     added = {k: None if first[k] is None else sum(r[k] for r in runs) for k in _SUMS}
     inside = sum(_inside(r, begin - s, end - s) for r, s in zip(runs, starts, strict=True))
-    values, counts = _histogram(runs)
+    values, counts = histogram(runs)
     latency = [r["latency"] for r in runs]
     shares = set.intersection(*(set(each["percentile"]) for each in latency))
     total = sum(each["sum"] for each in latency)
@@ -71,7 +71,7 @@ def _inside(run: Result, begin: float, end: float) -> float:
     return float(np.interp(end, at, count) - np.interp(begin, at, count))
 
 
-def _histogram(runs: list[Result]) -> tuple[np.ndarray, np.ndarray]:
+def histogram(runs: list[Result]) -> tuple[np.ndarray, np.ndarray]:
     """All buckets, events of equal ones added (sysbench's buckets are the same everywhere)."""
     values = np.concatenate([r["histogram_s"] for r in runs])
     counts = np.concatenate([r["histogram_counts"] for r in runs])

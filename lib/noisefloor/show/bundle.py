@@ -279,7 +279,7 @@ def _templates() -> Any:
     loader = FileSystemLoader(TEMPLATE / "bundle")
     templates = environment().overlay(loader=loader, autoescape=False)
     templates.filters |= {
-        "inline": _inline,
+        "inline": lambda tag: _escaped(" ".join(tag.get_text().split())) if tag else "",
         "plain": lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value))),
         "quoted": lambda value: json.dumps(value, ensure_ascii=False),
         "whole": lambda text: text if len(text) > _SHORT else text.replace(" ", "\u00a0"),
@@ -356,10 +356,6 @@ def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
     shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
     groups = shown.select("tr.nf-group")
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}
-
-
-def _inline(tag: Any) -> str:
-    return _escaped(" ".join(tag.get_text().split())) if tag else ""
 
 
 def _escaped(text: str) -> str:

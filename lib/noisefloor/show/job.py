@@ -166,18 +166,15 @@ def comment(judged: Judged, lead: Sequence[Comparison], about: str = "") -> list
     about: what `event` says of the job."""
     first, *rest = compare.conclusion(lead)
     parts = [f"## Noisefloor{about and f': {about}'}", f"**{first}**", *rest]
-    parts += [_itself(row) for row in judged.control if row.metric == lead[0].metric]
+    for row in judged.control:
+        if row.metric == lead[0].metric:
+            seen = f"{A} against itself, {row.n_arm} pairs: {row.verdict}, {_change(row)}."
+            parts.append(amounts.ascii_only(seen))
     if judged.commands:
         named = zip((A, B), judged.commands, strict=True)
         lines = [line for arm, text in named for line in f"{arm}: {text}".splitlines()]
         parts.append("\n".join(f"    {line}" for line in lines))
     return [*parts, compare.as_text(judged.rows, "markdown").strip()]
-
-
-def _itself(row: Comparison) -> str:
-    """What was seen of A against itself."""
-    seen = f"{A} against itself, {row.n_arm} pairs: {row.verdict}, {_change(row)}."
-    return amounts.ascii_only(seen)
 
 
 # -- to the runner ---------------------------------------------------------------------------------
@@ -193,14 +190,10 @@ def write(parts: Sequence[str], word: str, out: Path | None, page: Path | None) 
     short = text if len(text) <= MOST else "\n\n".join([*parts[:-1], "All rows: comment.md."])
     outputs = {"verdict": word, "page": str(page or ""), "comment": short}
     _append("GITHUB_STEP_SUMMARY", text)
-    _append("GITHUB_OUTPUT", "\n".join(_output(name, value) for name, value in outputs.items()))
+    end = f"noisefloor-{secrets.token_hex(16)}"  # no text can guess where an output ends
+    lines = (f"{name}<<{end}\n{value}\n{end}" for name, value in outputs.items())
+    _append("GITHUB_OUTPUT", "\n".join(lines))
     return text
-
-
-def _output(name: str, value: str) -> str:
-    """An output of a step, of any number of lines: no text can guess where it ends."""
-    end = f"noisefloor-{secrets.token_hex(16)}"
-    return f"{name}<<{end}\n{value}\n{end}"
 
 
 def _append(variable: str, text: str) -> None:

@@ -58,12 +58,7 @@ def environment() -> Any:
 
 def piece(name: str, *given: Any, **more: Any) -> str:
     """The macro `name` with these arguments, as markup that is not escaped again."""
-    return getattr(_macros(), name)(*given, **more)
-
-
-@cache
-def _macros() -> Any:
-    return environment().get_template("parts.html.j2").module
+    return getattr(environment().get_template("parts.html.j2").module, name)(*given, **more)
 
 
 def safe(text: str) -> str:

@@ -20,7 +20,6 @@ from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text.reasons import Reason, Why
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
-CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 JOINT = "joint"  # in the place of a thread count
 
 
@@ -64,7 +63,7 @@ def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
     copied = [a for a in arms if f"{a}{CONTROL}" in arms]
     if len(copied) == 1:
         return copied[0]
-    if _is_paired(tidy):
+    if "pair_id" in tidy and tidy["pair_id"].notna().any():
         pairs_of = tidy.dropna(subset=["pair_id"]).groupby("arm")["pair_id"].nunique()
         everywhere = pairs_of[pairs_of == tidy["pair_id"].nunique()].index.tolist()
         if len(everywhere) == 1:
@@ -136,10 +135,6 @@ def block_means(frame: pd.DataFrame) -> pd.DataFrame:
     return each
 
 
-def _is_paired(tidy: pd.DataFrame) -> bool:
-    return "pair_id" in tidy and bool(tidy["pair_id"].notna().any())
-
-
 def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
     """Rows that are judged: no warm-ups, and no metrics that are shown and never judged."""
     judged = tidy["metric"].map(lambda m: m not in METRICS or METRICS[m].judged).astype(bool)
@@ -152,8 +147,6 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
     """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
     frame, lost = _pairs(tidy, asked.baseline)
-    carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
-    reasons = [Reason(Why.CARRIED_OVER, cpu_pct=100 * carried)] if carried > CARRY_OVER else []
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
         copy = rows["arm"] == f"{key[3]}{CONTROL}"
@@ -162,7 +155,7 @@ def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
             (rows[copy], asked.control or asked.blocks),
         ):
             if len(mine):
-                yield from _together(mine, key, blocks, asked, reasons, lost)
+                yield from _together(mine, key, blocks, asked, lost)
 
 
 def _together(
@@ -170,17 +163,16 @@ def _together(
     key: tuple[str, str, str, str],
     blocks: int | None,
     asked: Asked,
-    reasons: Sequence[Reason],
     lost: Counter[Any],
 ) -> Iterator[Comparison]:
     """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
-    reasons: to mind them all; lost: pairs that were left out, as `_pairs` counts them."""
+    lost: pairs that were left out, as `_pairs` counts them."""
     metric, margin_pct = key[2], asked.margin(key[2])
     margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
     start = scatter.start_scatter(metric, asked.floor, asked.local) if needs else None
-    of_all = list(reasons)
+    of_all = list[Reason]()
     if start and asked.one_start:
         of_all.append(Reason(Why.NEVER_RESTARTED, cv_pct=100 * start.cv, source=asked.one_start))
     elif start:
@@ -189,7 +181,9 @@ def _together(
     groups: Any = rows.groupby(["arm", "threads"], sort=False, dropna=False)
     cells = {(arm, None if pd.isna(t) else int(t)): block_means(part) for (arm, t), part in groups}
     arms = list(dict.fromkeys(arm for arm, _ in cells))
-    rounding = {name: _rounding(metric, each) for name, each in cells.items()}
+    # the variance that sysbench's histogram adds to the mean of percentiles
+    bucket = BUCKET**2 / 6 if metric in QUANTILES else 0.0
+    rounding = {name: bucket / max(each["size"].sum(), 1) for name, each in cells.items()}
 
     def judged(arm: str, count: Any, each: pd.DataFrame, together: int, known: float) -> Comparison:
         """The row of one comparison or joint effect."""
@@ -225,11 +219,13 @@ def _together(
 
     many = len(cells) + (0 if arms[0].endswith(CONTROL) else asked.beside.get(key[1], 0))
     made = {name: judged(*name, cells[name], many, rounding[name]) for name in cells}
+    coded = {verdict.SAME: 2, CANNOT_TELL: 0, metric_of(metric).larger: 1}  # of `rule`; smaller: -1
     for arm in arms:
         at = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
-        if len(at) > 1 and (whole := _whole(at)) is not None:
-            codes = [_code(one.verdict, metric) for one in mine]
+        whole = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
+        if len(at) > 1 and len(whole) > 1:  # blocks that hold every thread count
+            codes = [coded.get(one.verdict, -1) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
                 size = sum(each["size"].mean() for each in at.values())
                 each = pd.DataFrame({"mean": whole.mean(axis=1), "size": size})
@@ -239,23 +235,6 @@ def _together(
                 why = Reason(Why.COUNTS_DIFFER)
                 mine = [replace(one, warnings=(*one.warnings, why)) for one in mine]
         yield from mine
-
-
-def _whole(at: Mapping[Any, pd.DataFrame]) -> pd.DataFrame | None:
-    """Means of the blocks that hold every thread count, a column each; None for fewer than two."""
-    means = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
-    return means if len(means) > 1 else None
-
-
-def _code(word: str, metric: str) -> int:
-    """The code of `rule` for a word."""
-    known = {verdict.SAME: 2, CANNOT_TELL: 0, metric_of(metric).larger: 1}
-    return known.get(word, -1)
-
-
-def _rounding(metric: str, each: pd.DataFrame) -> float:
-    """The variance that sysbench's histogram adds to the mean of percentiles."""
-    return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in QUANTILES else 0.0
 
 
 def at_least(metric: str, mean: float, lo: float, hi: float) -> tuple[float, float, float]:

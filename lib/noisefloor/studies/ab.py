@@ -20,7 +20,6 @@ from noisefloor.model import (
     Workload,
 )
 from noisefloor.servers import kinds
-from noisefloor.servers.kinds import Kind
 
 # 2,048 clients, each with some fifty prepared statements
 MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
@@ -89,21 +88,6 @@ def at_rate(
     )
 
 
-def _usual(kind: Kind) -> dict[str, str]:
-    """my.cnf of every server where nobody asks about it: a gigabyte of memory, two of redo log, no
-    cache of the system's."""
-    return {
-        "innodb_buffer_pool_size": "1G",
-        kind.REDO: "2G",
-        "innodb_flush_method": "O_DIRECT",
-    }
-
-
-def _kind_of(engine: str) -> Kind:
-    """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that a path names."""
-    return kinds.all_kinds().get(engine.partition("-")[0], kinds.all_kinds()[kinds.USUAL])
-
-
 def refused(why: str) -> StudyError:
     """What cannot be asked, and why, as an error."""
     return StudyError(f"{why}; nothing was measured")
@@ -149,7 +133,8 @@ def ab_study(request: Request, resolved: Resolved, profile: Profile, *, declared
     the whole question, not that of an arm."""
     given, threads, lua = asked(request.settings), request.threads, request.lua
     guest, rate = bool(request.server), resolved.rate or request.rate
-    kind = _kind_of(resolved.engine or request.engine)
+    known, engine = kinds.all_kinds(), resolved.engine or request.engine
+    kind = known.get(engine.partition("-")[0], known[kinds.USUAL])  # a path names a MySQL
     several = {n: v for n, v in given.items() if len(v) > 1}
     fixed = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
@@ -174,7 +159,9 @@ def ab_study(request: Request, resolved: Resolved, profile: Profile, *, declared
 
     if not declared:
         profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
-    common = {k: v for k, v in _usual(kind).items() if k not in several} | MANY
+    # a gigabyte of memory, two of redo log, no cache of the system's
+    usual = {"innodb_buffer_pool_size": "1G", kind.REDO: "2G", "innodb_flush_method": "O_DIRECT"}
+    common = {k: v for k, v in usual.items() if k not in several} | MANY
     if any("binlog" in n for n in given):
         common |= kind.LOGS
     script = Path(lua).name if lua else request.workload

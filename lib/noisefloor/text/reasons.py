@@ -14,10 +14,6 @@ class Why(StrEnum):
     """The kinds of reasons, and their sentences."""
 
     # of pairs
-    CARRIED_OVER = (
-        "carry-over: the idle server still used {cpu_pct:.0f} % of the active one's "
-        "CPU, which hides a part of the difference"
-    )
     ONE_START = f"one start, and nothing says whether the servers got new data: {_START}"
     NEVER_RESTARTED = f"the server was not restarted: {_START}, {{source}}"
     ENDED_EARLY = "ended early: {blocks} of {declared} declared blocks were measured"

@@ -81,7 +81,8 @@ def read_run(name: str, text: str) -> Run:
     values = {"new_orders_per_s": int(orders) / 60}
     if int(transactions):
         values["tps"] = int(transactions) / 60
-    users, rampup, period = (_number(rule, text) for rule in (_USERS, _RAMPUP, _PERIOD))
+    lines = (rule.search(text) for rule in (_USERS, _RAMPUP, _PERIOD))
+    users, rampup, period = (int(line[1]) if line else None for line in lines)
     banner = _BANNER.search(text)
     keys = {
         "tool": NAME,
@@ -104,8 +105,3 @@ def read_run(name: str, text: str) -> Run:
         workload="TPROC-C",
         version=banner[1] if banner else None,
     )
-
-
-def _number(rule: re.Pattern[str], text: str) -> int | None:
-    match = rule.search(text)
-    return int(match[1]) if match else None

@@ -2,16 +2,12 @@
 
 from noisefloor import parse
 from noisefloor.parse.base import ParseError, Result
-from noisefloor.parse.time_text import looks_like_time
+from noisefloor.parse.time_text import looks_like_time as recognises  # noqa: F401  # a Tool's
 from noisefloor.tools.base import Run
 
 NAME = "time"
 MUST = ("tool",)
 WRAPS = True
-
-
-def recognises(text: str) -> bool:
-    return looks_like_time(text)
 
 
 def split_runs(text: str | bytes) -> list[tuple[int, Result]]:

@@ -199,7 +199,9 @@ class Results:
                 if len(table):
                     tables.append((design.sitting_key(r.opened.meta), table))
             if tables:
-                newest = _with_sittings(campaigns[-1].study)
+                asked = campaigns[-1].study  # before 0.3 it does not say how many sittings
+                now = None if asked.profile.quick else studies.present(asked)
+                newest = replace(asked, sittings=(now or asked).sittings)
                 results.append(question.combined(tables, newest, processor))
         if not results:
             raise tidy.Damaged(f"{self.folder.name} holds no whole pair; nothing can be judged")
@@ -269,9 +271,3 @@ def only(table: pd.DataFrame, **asked: str) -> pd.DataFrame:
         if value:
             kept &= table[column].eq(value).to_numpy(bool)
     return table[kept]
-
-
-def _with_sittings(asked: model.Study) -> model.Study:
-    """A question with the sittings that its study asks for now; campaigns before 0.3 do not say."""
-    now = None if asked.profile.quick else studies.present(asked)
-    return replace(asked, sittings=(now or asked).sittings)

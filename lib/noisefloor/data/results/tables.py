@@ -2,7 +2,6 @@
 against each other."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ _OF_WINDOWS = (
     *sorted(QUANTILES, key=lambda name: QUANTILES[name]),
     *("log_syncs", "binlog_bytes_per_transaction", "written_bytes_per_transaction"),
 )
-Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log scale
 
 
 # -- of one page -----------------------------------------------------------------------------------
@@ -116,23 +114,14 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     )
     lines = []
     for row in both.to_dict("records"):
-        step = _difference(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
+        # change and ends of each, on the log scale; their errors are independent and add as squares
+        before, now = ([math.log1p(row[f"{c}{of}"] / 100) for c in _ENDS] for of in ("", " then"))
+        step = now[0] - before[0]
+        lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
+        hi = step + math.hypot(now[2] - now[0], before[0] - before[1])
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
-        line += (row["change_pct"], row["change_pct then"], *map(percent, step))
+        line += (row["change_pct"], row["change_pct then"], *map(percent, (step, lo, hi)))
         margin = math.log1p(row["margin_pct"] / 100)
-        lines.append((*line, stats.verdict.word(*step[1:], margin, row["metric"])))
+        lines.append((*line, stats.verdict.word(lo, hi, margin, row["metric"])))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
-
-
-def _logs(row: Mapping[Any, Any]) -> Logs:
-    """Estimate, lo and hi of a row on the log scale."""
-    value, lo, hi = (math.log1p(row[c] / 100) for c in _ENDS)
-    return value, lo, hi
-
-
-def _difference(before: Logs, now: Logs) -> Logs:
-    """How far `now` is from `before`: their errors are independent and add as squares."""
-    step = now[0] - before[0]
-    lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
-    return step, lo, step + math.hypot(now[2] - now[0], before[0] - before[1])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.model import METRICS, QUANTILES
-from noisefloor.parse import RESOLUTION
+from noisefloor.parse import RESOLUTION, histogram
 
 if TYPE_CHECKING:
     from noisefloor.data.tidy.numbers import Run
@@ -75,10 +75,7 @@ def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
 def pooled_quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
     """Quantile -> seconds of the transactions of all these windows; those with `BEYOND` beyond
     them."""
-    values = np.concatenate([t["histogram_s"] for t in texts])
-    each = np.concatenate([t["histogram_counts"] for t in texts])
-    buckets, which = np.unique(values, return_inverse=True)
-    counts = np.bincount(which, weights=each)
+    buckets, counts = histogram(texts)
     n = counts.sum()
     return {q: within(buckets, counts, q) for q in asked if n * (1 - q) >= BEYOND - 1e-9}
 

@@ -22,16 +22,13 @@ from noisefloor.show.markup import Shown, csv_link, piece, safe
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, spots, theme
 from noisefloor.show.plots.series import (
-    distance,
     over_time,
     pairs_figure,
-    pooling,
     quantiles_figure,
     runs_figure,
     timeline,
 )
 from noisefloor.show.plots.verdicts import (
-    claims,
     dots,
     history_figure,
     load_figure,

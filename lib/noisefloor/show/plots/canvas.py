@@ -290,29 +290,6 @@ def bands(ax: Axes, places: Sequence[float], margins: pd.Series) -> None:
     ax.axvline(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def symlog(margin: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The function, and its inverse, of a scale that is linear within the margin and logarithmic
-    beyond, on either side."""
-    share = 0.8  # of what a decade takes, for each half of the margin
-
-    def there(change: Any) -> Any:
-        size = away(change) / margin
-        far = np.where(size < 1, share * size, share + np.log10(np.maximum(size, 1)))
-        return np.sign(change) * far
-
-    def back(place: Any) -> Any:
-        far = np.abs(place)
-        size = margin * np.where(far < share, far / share, 10 ** np.maximum(far - share, 0))
-        return np.where(place > 0, size, mirror(size))
-
-    return there, back
-
-
-def less(end: Any, change: Any) -> Any:
-    """The end of an interval as far from no change as it is from `change`."""
-    return _percent(_log(end) - _log(change))
-
-
 def away(change: Any) -> Any:
     """The size of a change whichever its direction: -50 % is as far away as +100 %."""
     return _percent(np.abs(_log(change)))

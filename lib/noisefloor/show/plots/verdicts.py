@@ -14,7 +14,7 @@ from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.schedule import MOST_SATURATED
 from noisefloor.show.markup import GLYPHS, say
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
+from noisefloor.show.plots.canvas import BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import (
     ENDS,
     Row,
@@ -26,7 +26,7 @@ from noisefloor.show.rows import (
     metric_label,
     threads_label,
 )
-from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
+from noisefloor.stats.verdict import kind
 from noisefloor.text import amounts
 
 _ASIDE = 128  # pixels of a wide figure, for names at the right
@@ -404,7 +404,7 @@ def _intervals(
     right = min(310, 28 + max(7.7 * len(row[3]) + 6.7 * len(row[4]) for row in rows))
     left = 34 + 6.6 * max(len(name) for _, name in named)
     left = min(300, left, canvas.WIDE - right - 190)
-    figure, ax, places = _forest(frame, rows, left, right, narrow, legend=legend)
+    figure, ax, places = forest(frame, rows, left, right, narrow, legend=legend)
     expected = frame.reindex(columns=EXPECTED).to_numpy(float)  # of the newest campaigns alone
     band: dict[str, Any] = {"color": CONTROL, "lw": 16, "alpha": 0.45, "zorder": 2}
     band["solid_capstyle"] = "butt"  # a round end would reach beyond the range
@@ -431,7 +431,7 @@ def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
     return ", ".join(filter(None, (word, size))), word, numbers
 
 
-def _forest(
+def forest(
     frame: pd.DataFrame,
     rows: Sequence[tuple[str, str, str, str, str]],
     left: float,
@@ -496,44 +496,3 @@ def _forest(
     for i, text in enumerate(reversed(legend)):
         canvas.note(ax, text, (0, 1), (start, 6 + 16 * i), "axes fraction", va="bottom")
     return figure, ax, places
-
-
-@canvas.responsive
-def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
-    one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
-
-    `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
-    linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
-    """
-    row: Any
-    frame = frame[frame["change_pct"].notna()]
-    rows = []
-    for row in frame.itertuples():
-        glyph, size = GLYPHS[kind(row.verdict)], canvas.size(row)
-        rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    words = "a dot in or without a grey bar may be chance; hollow: cannot tell; shaded: same"
-    legend = [words] if narrow else [words, "published change"]  # beside the axis above
-    figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
-    margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
-    limit = 1.4 * canvas.away(sizes).max().max()
-    there, back = canvas.symlog(margin)
-    ends = there(np.array(canvas.span(sizes, 2 * margin, limit)))
-    low, high = back(ends + 0.05 * np.ptp(ends) * np.array([-1, 1]))
-    ax.set_xscale("function", functions=(there, back))
-    inks = {"worse": ARMS[1], "better": ARMS[0], SAME: BAND}
-    for place, row in zip(places, frame.itertuples(), strict=True):
-        if pd.notna(row.lo_pct):  # as far as the ends are from the change, from none
-            ends = [canvas.less(end, row.change_pct) for end in (row.lo_pct, row.hi_pct)]
-            canvas.whisker(ax, place, ends, limit, True, color=CONTROL, lw=9, alpha=0.55, zorder=2)
-        ink = inks.get(kind(row.verdict), INK)
-        face = "none" if row.verdict == CANNOT_TELL else ink
-        ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
-    ax.set_xlim(low, high)
-    ticks = (-95, -75, -33, -10, -margin, 0, margin, 10, 50, 300, 1900)
-    names = {t: amounts.tick(t).number for t in ticks}
-    names |= {t: str(amounts.tick(t, times=True)) for t in ticks if amounts.large(t)}
-    at = [t for t in ticks if low < t < high]
-    canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
-    ax.tick_params(labeltop=not narrow)  # where the first screen ends above the foot
-    return figure

@@ -3,7 +3,7 @@
 import time
 import tomllib
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,13 @@ def _newest(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | No
     live, or in the `folders` alone. With `leading` a short one only where there is no other, and one of
     the first of these questions that has any."""
     turn = {key: -n for n, key in reversed([*enumerate(leading)])}
-    every = [*_finished(study, *(folders or (paths.recorded(), paths.runs())))]
+    every: list[tuple[dict[str, Any], Path]] = []
+    for place in folders or (paths.recorded(), paths.runs()):
+        for folder in (file.parent for file in place.glob("*/campaign.json")):
+            facts = results.facts_of(folder)
+            page = page_of(facts.get("study", folder.name), facts.get("key", ""))
+            if facts and page == study and facts.get("finished") != "":
+                every.append((facts, folder))
     whole = [one for one in every if (one[0].get("profile") or {}).get("name") not in SHORT]
     judged = [
         (turn.get(facts.get("key", ""), -len(turn)), when(facts), folder.name)
@@ -51,16 +57,6 @@ def _newest(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | No
         if not all(w.get("at_once") for w in facts.get("workloads") or [{}])
     ]
     return max(judged)[2] if judged else None
-
-
-def _finished(study: str, *folders: Path) -> Iterator[tuple[dict[str, Any], Path]]:
-    """(campaign.json, folder) of every campaign of a study's page in `folders` that came to its
-    end."""
-    for file in (f for folder in folders for f in folder.glob("*/campaign.json")):
-        facts = results.facts_of(file.parent)
-        page = page_of(facts.get("study", file.parent.name), facts.get("key", ""))
-        if facts and page == study and facts.get("finished") != "":
-            yield facts, file.parent
 
 
 # -- what is to be made ----------------------------------------------------------------------------
