@@ -45,8 +45,10 @@ KINDS = (
     "tools/mysqlslap",
     "tools/sysbench",
 )
-LOGS = [p.read_text() for kind in KINDS for p in sorted((DATA / kind).glob("*.txt"))]
-SHORT = [log if len(log) < 5_000 else _few_buckets(log) for log in LOGS]
+OF_KIND = {k: [p.read_text() for p in sorted((DATA / k).glob("*.txt"))] for k in KINDS}
+LOGS = [log for logs in OF_KIND.values() for log in logs]
+SHORT_OF = {log: log if len(log) < 5_000 else _few_buckets(log) for log in LOGS}
+SHORT = [SHORT_OF[log] for log in LOGS]
 SCRAPS = [
     *("\0", "\r", "\n", "\r\n", "\t", " ", ".", ",", "-", "+", "e", "é", "٣", "²", "½", "\x85"),
     *("\u2028", "\ufeff", "\ud800", "\x1b[31m", "\x1b]0;x\x07", "inf", "nan", "1e9", "0x1F", "1_0"),
@@ -128,9 +130,11 @@ def _harmed(r: random.Random, text: str, harm: str) -> str:
     }[harm]()  # fmt: skip
 
 
-def damaged(r: random.Random) -> str | bytes:
-    """A real log after one to four harms; one in four as bytes in some encoding."""
-    text = r.choice(LOGS if r.random() < 0.02 else SHORT)
+def damaged(r: random.Random, kind: str = "") -> str | bytes:
+    """A real log, of one of KINDS or of any, after one to four harms; one in four as bytes in some
+    encoding. What is put into it may be of another kind."""
+    whole, logs = r.random() < 0.02, OF_KIND[kind] if kind else LOGS
+    text = r.choice(logs if whole else [SHORT_OF[log] for log in logs])
     for _ in range(r.choice((1, 1, 1, 2, 2, 3, 4))):
         chance = r.random()
         kinds = COMMON if chance < 0.9 else RARE if chance < 0.9995 else ("long line",)
@@ -317,13 +321,13 @@ def check(text: str | bytes) -> str:
 # -- many of them ----------------------------------------------------------------------------------
 
 
-def batch(seed: str, inputs: int = BATCH) -> dict:
+def batch(seed: str, inputs: int = BATCH, kind: str = "") -> dict:
     """Counts of one batch, its slowest input's seconds, and what broke (at most five)."""
     r = random.Random(seed)
     counts, slowest, broken = dict.fromkeys(OUTCOMES, 0), 0.0, []
     start = time.process_time()
     for _ in range(inputs):
-        text = damaged(r)
+        text = damaged(r, kind)
         began = time.process_time()
         try:
             counts[check(text)] += 1
@@ -343,17 +347,26 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     asked.add_argument("--inputs", type=int, default=10_000_000)
     asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--kind", choices=KINDS, default="", help="damage logs of this kind alone")
     asked.add_argument("--record", type=Path, help="where counts are kept; a run continues from it")
     asked = asked.parse_args()
     from tqdm import tqdm
 
-    total = {"seed": asked.seed, "batches": 0, "inputs": 0, **dict.fromkeys(OUTCOMES, 0)}
+    total = {
+        "seed": asked.seed,
+        "kind": asked.kind,
+        "batches": 0,
+        "inputs": 0,
+        **dict.fromkeys(OUTCOMES, 0),
+    }
     total |= {"slowest_s": 0.0, "cpu_s": 0.0, "broken": 0}
     if asked.record and asked.record.exists():
         total |= json.loads(asked.record.read_text())
+        if total["kind"] != asked.kind:
+            raise SystemExit(f"{asked.record} counts logs of another kind; nothing was done")
     bar = tqdm(total=asked.inputs, initial=total["inputs"], unit="input", disable=None)
     for n in range(total["batches"], math.ceil(asked.inputs / BATCH)):
-        found = batch(f"{total['seed']}-{n}")
+        found = batch(f"{total['seed']}-{n}", kind=asked.kind)
         for said, text in found.pop("broken"):
             total["broken"] += 1
             print(f"batch {n}: {said}", file=sys.stderr)

@@ -15,6 +15,7 @@ import fuzz
 from noisefloor import parse, tools
 
 RW = next(log for log in fuzz.LOGS if "queries performed" in log and "Latency histogram" in log)
+OTHERS = [fuzz.OF_KIND[f"tools/{name}"][-1] for name in ("pgbench", "hammerdb", "mysqlslap")]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)  # and the batches below
@@ -46,6 +47,14 @@ def test_a_batch(seed):
     found = fuzz.batch(f"sample-{seed}", 2_500)
     assert found["broken"] == []
     assert min(found[name] for name in fuzz.OUTCOMES) > 5  # all of them are reached
+
+
+@pytest.mark.parametrize("kind", fuzz.KINDS)
+def test_a_batch_of_one_kind_of_log(kind):
+    found = fuzz.batch(f"sample-{kind}", 300, kind)
+    assert found["broken"] == []
+    most = max(fuzz.OUTCOMES[:-1], key=lambda name: found[name])  # the last one is "refused"
+    assert most.lower() == kind.removeprefix("tools/").partition("/")[0]
 
 
 def test_the_same_seed_damages_the_same_logs():
@@ -94,9 +103,10 @@ line, size = {line!r}, {size}
 text = (line * (size // len(line) + 1))[:size].encode()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 tools.tool_of(text)
-for read in (parse.sysbench, parse.time, parse.split_runs):
+for tool in tools.all_tools():
     try:
-        read(text)
+        for _, piece in tool.split_runs(text):
+            tool.read_run("x", piece)
     except parse.ParseError as e:
         assert len(str(e)) < 3000, len(str(e))
     else:
@@ -123,14 +133,29 @@ def test_a_long_line_is_one_sentence_and_little_memory(line, size, most_mib):
     assert int(done.stdout) < most_mib
 
 
-@pytest.mark.parametrize("piece", [" ", "0", "mysql ", "sysbench ", "1.00s user ", "[", "a_", "password=", "\t", "real "])  # fmt: skip
+@pytest.mark.parametrize("piece", [" ", "0", "mysql ", "sysbench ", "1.00s user ", "[", "a_", "password=", "\t", "real ", "progress: ", "tps = 1 (", "TEST RESULT : ", "1 Vuser 1:", "/mysqlslap: ", "client 1 script "])  # fmt: skip
 def test_a_long_line_takes_no_longer_than_its_length(piece):
     line, began = piece * (200_000 // len(piece)), perf_counter()
-    for text in (line, RW + line, RW.replace("[ 5s ]", line + "\n[ 5s ]"), line + "\n" + RW):
+    texts = [line, RW.replace("[ 5s ]", line + "\n[ 5s ]")]
+    texts += [each for log in (RW, *OTHERS) for each in (log + line, line + "\n" + log)]
+    for text in texts:
         tools.tool_of(text)
-        for read in (parse.sysbench, parse.time):
+        for tool in tools.all_tools():
+            tool.chore(text)
             with suppress(parse.ParseError):
-                read(text)
+                for _, run in tool.split_runs(text):
+                    tool.read_run("x", run)
+    assert perf_counter() - began < 20  # quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    "piece", ["TEST RESULT : ", "TEST RESULT : \n", "transaction type: \n", "Benchmark\n"]
+)
+def test_many_runs_in_a_text_take_no_longer_than_its_length(piece):
+    text, began = piece * (2**22 // len(piece)), perf_counter()
+    for tool in tools.all_tools():
+        with suppress(parse.ParseError):
+            tool.split_runs(text)
     assert perf_counter() - began < 20  # quadratic takes minutes
 
 

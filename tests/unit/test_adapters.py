@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DATA
+from conftest import DATA, comparisons, done
 from noisefloor import paths, tools
 from noisefloor.data import compare
 from noisefloor.model import METRICS, leading
 from noisefloor.parse import ParseError
+from noisefloor.stats import two
 from noisefloor.text import Refusal
+from noisefloor.text.reasons import Why, has
 
 TEXTS = DATA / "tools"
 BY_NAME = {tool.NAME: tool for tool in tools.all_tools()}
@@ -25,11 +27,11 @@ WHOLE = [
     ),
     ("pgbench/10-manual", {"tps": 85.296346}, 10, 10000 / 85.296346),
     ("pgbench/11", {"tps": 1449.363391, "mean_latency": 0.0069}, 10, 100000 / 1449.363391),
-    ("pgbench/14-rate", {"tps": 201.955497, "mean_latency": 0.007613}, 10, 30),
+    ("pgbench/14-rate", {"mean_latency": 0.007613}, 10, 30),
     ("pgbench/14-ignored", {"tps": 18507.150330, "mean_latency": 54e-6}, 1, 200000 / 18507.150330),
     ("pgbench/15", {"tps": 770.272084, "mean_latency": 0.001298}, 1, 600),
     ("pgbench/15-debian", {"tps": 1845.521872, "mean_latency": 0.002164}, 4, 10),
-    ("pgbench/15-rate-debian", {"tps": 200.337051, "mean_latency": 0.001649}, 4, 10),
+    ("pgbench/15-rate-debian", {"mean_latency": 0.001649}, 4, 10),
     ("pgbench/15-connect-debian", {"tps": 289.136872, "mean_latency": 0.006917}, 2, 3),
     (
         "pgbench/15-select-debian",
@@ -40,9 +42,9 @@ WHOLE = [
     ("pgbench/17-manual", {"tps": 896.967014, "mean_latency": 0.011013}, 10, 10000 / 896.967014),
     ("hammerdb/4.5-counter", {"new_orders_per_s": 11761 / 60, "tps": 27285 / 60}, 1, None),
     ("hammerdb/3.2", {"new_orders_per_s": 13207 / 60, "tps": 60501 / 60}, 10, None),
-    ("mysqlslap/5.7", {"wall": 0.522}, 100, None),
-    ("mysqlslap/9.7-debian", {"wall": 12.605}, 4, None),
-    ("mysqlslap/mariadb-10.11-debian", {"wall": 7.391}, 4, None),
+    ("mysqlslap/5.7", {"query_time": 0.522}, 100, None),
+    ("mysqlslap/9.7-debian", {"query_time": 12.605}, 4, None),
+    ("mysqlslap/mariadb-10.11-debian", {"query_time": 7.391}, 4, None),
     (
         "sysbench/1.0-tpcc",
         {"tps": 165.01, "mean_latency": 0.00606, "p95": 0.01446},
@@ -111,10 +113,12 @@ def test_several_runs_in_one_text_are_taken_apart():
     assert {(r.threads, r.seconds, r.keys["query mode"]) for r in three} == {(32, 600, "prepared")}
     assert {r.version for r in three} == {"18.3 (Ubuntu 18.3-1)"}
     twice = runs_of(2 * read("mysqlslap/5.7"))
-    assert [r.values["wall"] for r in twice] == [0.522, 0.522]
+    assert [r.values["query_time"] for r in twice] == [0.522, 0.522]
     for name, walls in (("9.7", [10.273, 5.109]), ("mariadb-10.11", [6.719, 3.140])):
         both = runs_of(read(f"mysqlslap/{name}-two-debian"))
-        assert [(r.threads, r.values["wall"]) for r in both] == [*zip((4, 16), walls, strict=True)]
+        assert [(r.threads, r.values["query_time"]) for r in both] == [
+            *zip((4, 16), walls, strict=True)
+        ]
 
 
 def test_rows_of_progress_are_its_intervals():
@@ -122,6 +126,12 @@ def test_rows_of_progress_are_its_intervals():
     assert list(run.rows) == [2903.1, 3101.8, 3071.6]
     assert list(run.intervals["t_s"]) == [5, 10, 300]
     assert run.intervals["latency_s"][0] == pytest.approx(0.005482)
+    (run,) = runs_of(read("pgbench/15-debian"))
+    assert list(run.rows) == [1821.3, 1837.7, 1899.0, 1877.0, 1782.0]
+    assert list(run.intervals["t_s"]) == [2, 4, 6, 8, 10]
+    assert run.intervals["latency_s"][0] == pytest.approx(0.002179)
+    (run,) = runs_of(read("pgbench/15-rate-debian"))  # with lag and skipped transactions
+    assert list(run.rows) == [205.5, 191.5, 195.5, 202.0]
 
 
 def test_the_counter_s_highest_row_is_kept():
@@ -135,6 +145,7 @@ def test_conditions_are_keys():
     assert run.keys["scaling factor"] == "1"
     assert run.keys["query mode"] == "simple"
     assert run.version.startswith("15.5")
+    assert run.keys["max tries"] == "1"
     (run,) = runs_of(read("hammerdb/4.5-counter"))
     assert run.keys["database"] == "MariaDB"
     run, _ = runs_of(read("mysqlslap/9.7-two-debian"))
@@ -179,7 +190,7 @@ def test_a_warning_of_a_client_is_no_failed_run():
     now = "It will be removed in a future release, use '/usr/bin/mariadb-slap' instead"
     for name in ("mysqlslap", "/usr/bin/mysqlslap"):
         (run,) = runs_of(f"{name}: Deprecated program name. {now}\n{read('mysqlslap/5.7')}")
-        assert run.values == {"wall": 0.522}
+        assert run.values == {"query_time": 0.522}
 
 
 def test_failed_transactions_are_noted():
@@ -203,7 +214,116 @@ def test_what_a_tool_did_else_is_no_failed_run(text, tool, chore):
     assert (tools.tool_of(text).NAME, tools.tool_of(text).chore(text)) == (tool, chore)
 
 
+def test_how_often_a_transaction_is_tried_at_most_is_a_condition(tmp_path):
+    """pgbench 15 and later print the number where there is one, and always how many failed."""
+    text, line = read("pgbench/15"), "maximum number of tries: 1\n"
+    for now, tries in ((line, "1"), (line.replace("1", "10"), "10"), ("", "any")):
+        (run,) = runs_of(text.replace(line, now))
+        assert run.keys["max tries"] == tries
+    (run,) = runs_of(read("pgbench/11"))  # which knows no second try
+    assert run.keys["max tries"] == "1"
+    logs = tmp_path / "1.txt", tmp_path / "10.txt"
+    for log, now in zip(logs, ("1", "10"), strict=True):
+        log.write_text(text.replace(line, f"maximum number of tries: {now}\n"))
+    with pytest.raises(compare.Refused, match="the logs differ in max tries: 1 in 1"):
+        compare.rows(*compare.read_both(logs[:1], logs[1:]))
+
+
 # -- judged and ingested -----------------------------------------------------------------------------
+
+
+def written(folder: Path, texts: list[str]) -> list[Path]:
+    """Logs in a folder, which is made."""
+    folder.mkdir(parents=True)
+    logs = [folder / f"run{n}.txt" for n in range(len(texts))]
+    for log, text in zip(logs, texts, strict=True):
+        log.write_text(text)
+    return logs
+
+
+def slaps(seconds: float) -> list[str]:
+    """Logs of four runs of mysqlslap that take about so long."""
+    text = read("mysqlslap/9.7-debian")
+    times = (seconds * (1 + n / 1000) for n in range(4))
+    return [re.sub(r"[0-9.]+ seconds\n", f"{t:.3f} seconds\n", text) for t in times]
+
+
+def test_runs_of_mysqlslap_that_may_share_a_start_have_both_answers(tmp_path):
+    logs = [written(tmp_path / arm, slaps(s)) for arm, s in (("off", 10.0), ("on", 10.3))]
+    floor = {"tps": {"cv_pct": 1.5, "df": 9}}
+    (row,) = compare.rows(*compare.read_both(*logs), floor=floor)
+    assert (row.metric, row.verdict, row.restarted) == ("query_time", "cannot tell", "slower")
+    first, *_, last = compare.conclusion([row])
+    assert first.endswith("share one server start: after against before, time for all queries.")
+    assert last == "To settle it: restart the server between the runs (--restarts)."
+    (known,) = compare.rows(*compare.read_both(*logs), restarts=True)
+    assert known.verdict == "slower"
+    (short,) = compare.rows(*compare.read_both(logs[0][:1], logs[1][:1]))
+    (said,) = (w for w in short.warnings if has([w], Why.PREDICTED))
+    assert said.given["groups"] == 24  # of runs below a minute
+    row, _ = two.judge_two(
+        "10", "10.3", metric="query_time", sd=("0.01", "0.01"), n="4", floor_cv_pct="1.5"
+    )
+    assert (row.verdict, row.restarted) == ("cannot tell", "slower")
+
+
+def limited(tps: float, ms: float) -> list[str]:
+    """Logs of four runs of pgbench -R."""
+    text = read("pgbench/15-rate-debian")
+    text = re.sub(r"progress: .*\n", "", text)
+    return [
+        text.replace("200.337051", f"{tps + n:.6f}").replace(
+            "= 1.649 ms", f"= {ms + n / 100:.2f} ms"
+        )
+        for n in range(4)
+    ]
+
+
+def test_transactions_a_second_of_a_rate_that_is_not_printed_are_not_judged(tmp_path):
+    (run,) = runs_of(read("pgbench/15-rate-debian"))
+    assert (run.keys["rate"], run.more) == ("limited", {"reached_rate": 200.337051})
+    assert run.notes == ("the rate of -R is not printed, so two rates look alike: no word on TPS",)
+    arms = {"mysql/8.4.8": (200, 1.6), "mariadb/11.8.3": (400, 2.0)}
+    logs = [written(tmp_path / "tree" / arm, limited(*of)) for arm, of in arms.items()]
+    (row,) = compare.rows(*compare.read_both(*logs), restarts=True)
+    done("ingest", tmp_path / "tree", "--out", tmp_path / "out")
+    asked = ("--from", tmp_path / "out", "--baseline", "server=mysql", "--restarts")
+    (archived,) = comparisons("compare", *asked)
+    assert (row.metric, row.verdict) == ("mean_latency", "slower")
+    assert (archived["metric"], archived["verdict"]) == ("mean_latency", "slower")
+    for warnings in (row.warnings, archived["warnings"]):
+        assert any("a fixed --rate" in w for w in warnings)
+        assert not any("Little's law" in w for w in warnings)
+
+
+TREES = [
+    ("pgbench/15", r"(?<=tps = )[0-9.]+", "{}", "tps", "factor: 1\n", "factor: 10\n"),
+    ("pgbench/15", r"(?<=tps = )[0-9.]+", "{}", "tps", "mode: simple", "mode: prepared"),
+    ("hammerdb/4.5-counter", "[0-9]+(?= NOPM)", "{}", "new_orders_per_s", " MariaDB TPM", " MySQL TPM"),
+    ("mysqlslap/9.7-debian", r"[0-9.]+(?= seconds\n)", "{}.000", "query_time", "client: 1000", "client: 100"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "number", "form", "metric", "was", "now"), TREES)
+def test_a_tree_of_a_tool_is_judged_apart_where_its_runs_cannot_be_pooled(
+    tmp_path, name, number, form, metric, was, now
+):
+    text = read(name)
+    assert was in text
+    for arm, value in (("mysql/8.4.8", 1000), ("mariadb/11.8.3", 1030)):
+        texts = [re.sub(number, form.format(value + n % 3), text) for n in range(6)]
+        texts[3:] = [each.replace(was, now) for each in texts[3:]]
+        written(tmp_path / "tree" / arm, texts)
+    done("ingest", tmp_path / "tree", "--out", tmp_path / "out")
+    asked = ("--from", tmp_path / "out", "--baseline", "server=mysql")
+    word = METRICS[metric].word(up=True)
+    for rule, words in (("--restarts", (word, "")), ("--floor=1.5", ("cannot tell", word))):
+        rows = [r for r in comparisons("compare", *asked, rule) if r["metric"] == metric]
+        assert len({r["workload"] for r in rows}) == len(rows) == 2
+        for row in rows:
+            assert (row["n_baseline"], row["n_arm"]) == (3, 3)
+            assert row["change_pct"] == pytest.approx(3, abs=0.1)
+            assert (row["verdict"], row["restarted"]) == words
 
 
 def test_runs_of_another_tool_are_judged(tmp_path):

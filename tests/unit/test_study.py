@@ -273,6 +273,20 @@ def test_every_parameter_of_a_notebook_reaches_the_request(book):
     assert {k: v for k, v in request.items() if v != usual[k]} == given | whose
 
 
+@pytest.mark.parametrize("book", MEASURING, ids=lambda book: book.stem)
+def test_a_parameter_of_a_notebook_that_has_another_name_is_refused(book):
+    """In JupyterLab nothing else looks at it; imports and functions stand beside it."""
+    given = {parameter: f"my {parameter}" for parameter in report.parameters(book)}
+    given |= {"report": report, "asked": asked, "setting": "sync_binlog=1", "thread": 4}
+    answers.asked(book.stem, given)
+    for name in ("threads", "settings" if book.stem == "own-study" else "question"):
+        wrong = {n.replace(name, f"{name[:-1]}z"): value for n, value in given.items()}
+        with pytest.raises(
+            study.StudyError, match=rf"without a value \(misspelt\?\): {name}; nothing"
+        ):
+            answers.asked(book.stem, wrong)
+
+
 def test_a_campaign_keeps_what_is_not_usual_and_neither_an_address_nor_a_path():
     where = {"server": "mysql://me@h", "clients": "tcp://h:1", "seed": 7, "question": "rate"}
     asked = study.Request("own-study", lua="/home/me/my.lua", rate="25%", allow=("disk",), **where)

@@ -112,6 +112,19 @@ def test_tables_are_made_without_pandas():
     assert done.stdout == "False [7]\n"
 
 
+def test_pandas_is_found_again_where_arrow_breaks_meanwhile():
+    code = (
+        "import sys, pyarrow\n"
+        "def array(values): raise MemoryError\n"
+        "pyarrow.array, before = array, [*sys.meta_path]\n"
+        "try:\n    import noisefloor.data.ingest\n"
+        "except MemoryError:\n    print(sys.meta_path == before)"
+    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_what_was_read_by_another_parser_is_read_again(tmp_path, monkeypatch):
     """The edition of an ingested tree changes with each file that says how a text is read."""
     before = labels.edition()

@@ -22,7 +22,7 @@ from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
 from noisefloor.text import Refusal
-from noisefloor.text.reasons import Reason, Why
+from noisefloor.text.reasons import Reason, Why, without
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
 # what runs of one arm agree in
@@ -200,11 +200,13 @@ class Archive(results.Results):
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
         verdicts = judge_rows(self, rows, metric, margin_pct)
         key = ["workload", "arm"]
-        differ = rows.drop_duplicates(key).set_index(key)["differ"]
+        first = rows.drop_duplicates(key).set_index(key)
         pairs = verdicts[key].itertuples(index=False, name=None)
         for warnings, pair in zip(verdicts["warnings"], pairs, strict=True):
-            if what := differ.get(pair):
+            if what := first["differ"][pair]:
                 warnings.append(Reason(Why.ARMS_DIFFER, what=what))
+            if json.loads(first["keys"][pair]).get("rate", "none") != "none":
+                warnings[:] = [*without(warnings, Why.SAME_AS_TPS), Reason(Why.FIXED_RATE)]
         return verdicts.assign(question=self.study.key, processor=self.processor)
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:
@@ -430,7 +432,7 @@ def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
                 before = " " if what == "arm" else before
                 named.loc[has, what] += before + part.loc[has, name]
     for _, part in runs.groupby(named["workload"]):
-        logs = part[part["campaign"].isna() & part["metric"].ne("wall")]  # which have a rate
+        logs = part[part["campaign"].isna() & ~part["metric"].isin(["wall", "query_time"])]
         took, chosen = compare.durations(logs["duration_s"].fillna(0), logs["value"])
         if chosen and len(set(took)) > 1:
             lasted = [f", duration {t or compare.NOT_GIVEN}" for t in took]

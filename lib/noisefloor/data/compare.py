@@ -20,7 +20,7 @@ from noisefloor.stats.row import COLUMNS, as_dict
 from noisefloor.stats.scatter import NO_SERVER
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, differs
 from noisefloor.text import Refusal, amounts, answers, sheet
-from noisefloor.text.reasons import Reason, Why, has
+from noisefloor.text.reasons import Reason, Why, has, without
 from noisefloor.tools import Run
 
 WIDE = 40  # characters of a workload's name that fit beside its numbers
@@ -161,6 +161,7 @@ def rows(
     metrics = [m for m in each[0] if all(0 < v.get(m, 0) < math.inf for v in each)]
     if not metrics:
         raise _refused("no number above 0 is in all of these logs", 1)
+    lasted = [run.seconds or run.values.get("query_time", 0.0) for run in judged]
     out = []
     for metric in metrics:
         out += stats.runs.judge_runs(
@@ -170,10 +171,12 @@ def rows(
             study="compare",
             workload=workload,
             paired=paired,
-            seconds=max((run.seconds for run in judged if run.seconds), default=None),
+            seconds=max(lasted) or None,
             notes=notes,
             **given,
         )
+    if has(notes, Why.FIXED_RATE):
+        out = [replace(row, warnings=tuple(without(row.warnings, Why.SAME_AS_TPS))) for row in out]
     return out
 
 

@@ -70,11 +70,11 @@ def safe_line(line: str) -> str:
 def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
     """(number of its first line, text) of each piece of such a text. begins: position of the
     line feed before each piece but the first."""
-    cuts = [0, *begins]
-    return [
-        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
-        for cut, end in zip(cuts, [*begins, len(text)], strict=True)
-    ]
+    cuts, first, parts = [-1, 0, *begins], 0, list[tuple[int, str]]()
+    for before, cut, end in zip(cuts, cuts[1:], [*begins, len(text)], strict=False):
+        first += text.count("\n", before + 1, cut + 1)
+        parts.append((first, text[cut + 1 : end] + ("\n" if end < len(text) else "")))
+    return parts
 
 
 def last_line(text: str) -> int:

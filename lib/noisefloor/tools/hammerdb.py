@@ -1,4 +1,4 @@
-"""HammerDB 3 to 5, TPROC-C: the result of a timed run, and the rows of its transaction counter."""
+"""HammerDB 3 and 4, TPROC-C: the result of a timed run, and the rows of its transaction counter."""
 
 import re
 from itertools import pairwise
@@ -46,8 +46,8 @@ def split_runs(text: str | bytes) -> list[tuple[int, str]]:
     begins = []
     for begin, following in pairwise(results):
         done = text.find(_LAST, begin, following)
-        end = text.find("\n", (done if done >= 0 else begin) + 1)
-        begins.append(end if 0 <= end < following else text.rfind("\n", 0, following))
+        end = text.find("\n", max(done, begin) + 1, following)
+        begins += [at] if (at := max(done, end)) >= 0 else []
     return pieces(text, begins)
 
 
@@ -84,23 +84,17 @@ def read_run(name: str, text: str) -> Run:
     lines = (rule.search(text) for rule in (_USERS, _RAMPUP, _PERIOD))
     users, rampup, period = (int(line[1]) if line else None for line in lines)
     banner = _BANNER.search(text)
-    keys = {
-        "tool": NAME,
-        "database": safe_line(database),
-        "rampup, minutes": rampup,
-        "minutes": period,
-    }
-    keys |= {"HammerDB version": banner[1] if banner else None}
+    keys = {"tool": NAME, "database": safe_line(database), "rampup, minutes": rampup}
+    keys |= {"minutes": period, "HammerDB version": banner[1] if banner else None}
+    keys = {k: v for k, v in keys.items() if v is not None}
     per_minute = np.array([float(m[1]) for m in _COUNTER.finditer(text)])
     return Run(
         name,
         values,
         users,
-        {k: v for k, v in keys.items() if v is not None},
+        keys,
         60.0 * period if period else None,
-        None,  # the counter's rows hold the ramp-up, too, and no time stamp that is sure
-        (),
-        MUST,
+        must=MUST,  # no rows: the counter's hold the ramp-up, too, and no time stamp that is sure
         more={"most_tps": per_minute.max() / 60} if per_minute.size else {},
         workload="TPROC-C",
         version=banner[1] if banner else None,

@@ -52,15 +52,6 @@ def read_run(name: str, text: str) -> Run:
     if not mean > 0 or not least - 0.0005 <= mean <= most + 0.0005:
         why = "the mean is not between the minimum and the maximum" if mean else "it took no time"
         raise error(text, lines["mean"].start() + 1, why)
-    keys = {k: safe_line(lines[k][1].strip()) for k in MUST if k in lines}
+    keys = {"tool": NAME} | {k: safe_line(lines[k][1].strip()) for k in MUST if k in lines}
     notes = ("each number is the mean of several iterations",) if least != most else ()
-    return Run(
-        name,
-        {"wall": mean},
-        int(lines["clients"][1]),
-        {"tool": NAME, **keys},
-        None,
-        None,
-        notes,
-        MUST,
-    )
+    return Run(name, {"query_time": mean}, int(lines["clients"][1]), keys, notes=notes, must=MUST)

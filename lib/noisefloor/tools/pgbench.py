@@ -10,7 +10,7 @@ from noisefloor.tools.base import Run, labelled
 
 NAME = "pgbench"
 WRAPS = False
-MUST = ("tool", "test", "scaling factor", "query mode", "rate", "reconnects")
+MUST = ("tool", "test", "scaling factor", "query mode", "rate", "reconnects", "max tries")
 
 _N, _R = r"([0-9]{1,18})", r"([0-9]{1,18}(?:\.[0-9]{1,9})?)"
 _TYPE = "\ntransaction type: "
@@ -101,10 +101,14 @@ def read_run(name: str, text: str) -> Run:
     test = lines["type"][1].strip()
     test = safe_line(test if test.startswith("<") else os.path.basename(test))
     version = lines["version"][1] if "version" in lines else None
-    values = {"tps": tps}
+    # "failed" is printed since transactions are tried again, the number of tries where it has a limit
+    tries = lines["tries"][1] if "tries" in lines else "any" if "failed" in lines else "1"
+    limited = "lag" in lines  # the rate itself is not printed
+    values = {} if limited else {"tps": tps}
     if mean := number_of("mean"):
         values["mean_latency"] = mean / 1e3
     notes = [f"{number_of(k):.0f} {k} transactions" for k in ("failed", "skipped") if number_of(k)]
+    notes += ["the rate of -R is not printed, so two rates look alike: no word on TPS"] * limited
     rows = _rows(text)
     if len(rows) and abs(processed / seconds / tps - 1) > 0.1:
         notes.append(
@@ -118,8 +122,9 @@ def read_run(name: str, text: str) -> Run:
             "tool": NAME,
             "test": test,
             **{k: lines[k][1] for k in ("scaling factor", "query mode") if k in lines},
-            "rate": "limited" if "lag" in lines else "none",
+            "rate": "limited" if limited else "none",
             "reconnects": "yes" if "reconnection" in lines["tps"][0] else "no",
+            "max tries": tries,
             **({"pgbench version": version} if version else {}),
             **({"threads of pgbench": lines["threads"][1]} if "threads" in lines else {}),
         },
@@ -127,6 +132,7 @@ def read_run(name: str, text: str) -> Run:
         rows[:, 1] if len(rows) else None,
         tuple(notes),
         MUST,
+        more={"reached_rate": tps} if limited else {},
         workload=test,
         version=version,
         intervals=_table(rows),

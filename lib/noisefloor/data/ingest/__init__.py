@@ -54,8 +54,10 @@ class _NoPandas:
 
 
 sys.meta_path.insert(0, _NoPandas)
-pa.array([0])
-sys.meta_path.remove(_NoPandas)
+try:
+    pa.array([0])
+finally:
+    sys.meta_path.remove(_NoPandas)
 
 
 def manifest(folder: Path) -> dict[str, Any]:

@@ -163,7 +163,7 @@ class _Part:
                 "tool": tool.NAME,
                 "tool_version": run.version,
                 "host": run.host or of_path.get("host"),
-                "duration_s": run.seconds or run.values.get("wall"),
+                "duration_s": run.seconds or run.values.get("wall") or run.values.get("query_time"),
             }
             self._run(file, line, facts, run, labels.contradictions(of_path, run))
             self._numbers(run)

@@ -12,7 +12,7 @@ from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import Archive
 from noisefloor.data.results import LATENCY, PROCESSOR, THROUGHPUT, Results
-from noisefloor.model import Request, Study
+from noisefloor.model import Request, Study, StudyError
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, has_value, joined, piece, say
@@ -39,7 +39,11 @@ _LISTS = TOLD["lists"]
 
 def asked(study: str, given: Mapping[str, Any]) -> Request:
     """What a new campaign of a study is asked for: those of a notebook's parameters that say what is
-    measured, and on whose server."""
+    measured, and on whose server. Raises StudyError where one of them has no value."""
+    own = {"settings", "workload", "lua", "rate", "allow"}  # of an own study
+    gone = {*_LISTS["asked"]} - {*given, "old"} - ({"question"} if study == "own-study" else own)
+    if names := ", ".join(sorted(gone)):
+        raise StudyError(f"parameters without a value (misspelt?): {names}; nothing was measured")
     chosen = {name: given[name] for name in _LISTS["asked"] if name in given}
     chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()}
     return Request(study, **chosen, server="env" if given.get("guest") else "")
