@@ -12,6 +12,8 @@ from noisefloor.show.rows import metric_label
 
 MOST = 12  # functions that are shown
 FALSE = 0.05  # share of false discoveries among functions
+THROTTLED_TPS = 200, 250  # of the plain server on the slow disk; the source's made 221
+BACKLOG_S = 120  # that a replica catches up for, at least
 KEY_SETUP = ("EVP_BytesToKey", "SHA512_Init")  # of OpenSSL, where it derives a key
 
 
@@ -51,6 +53,33 @@ def hides(effects: pd.DataFrame, other: str) -> str:
             answer = "cannot tell whether the slow disk hides the cost"
         sentences.append(f"{row['metric']}: {answer}.")
     return " ".join(sentences)
+
+
+def outside(tidy: pd.DataFrame, baseline: str, slow: str) -> str:
+    """That the server of `baseline` made other throughput on the slow disk than the page promises, in a
+    sentence, with the median of each such campaign; "" where none did."""
+    rows = counting(tidy)
+    rows = rows[rows["workload"].eq(slow) & rows["metric"].eq("tps") & rows["arm"].eq(baseline)]
+    least, most = THROTTLED_TPS
+    other = [x for x in _middles(rows, "value") if not least <= x <= most]
+    made = f"The {baseline} server made {_listed(other)} TPS, outside {least} to {most}."
+    return made if other else ""
+
+
+def short(runs: pd.DataFrame, replica: str) -> str:
+    """That the replicas caught up too soon, in a sentence, as `outside`."""
+    took = _middles(runs[runs["workload"].eq(replica) & ~runs["warmup"].astype(bool)], "slice_s")
+    early = [s for s in took if s < BACKLOG_S]
+    return f"Catching up took {_listed(early)} s, less than two minutes." if early else ""
+
+
+def _middles(rows: pd.DataFrame, column: str) -> list[int]:
+    """The median of each campaign, as it is printed."""
+    return [round(x) for x in rows.groupby("campaign")[column].median()]
+
+
+def _listed(numbers: list[int]) -> str:
+    return " and ".join(f"{n:,}" for n in numbers)
 
 
 def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:

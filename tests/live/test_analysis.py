@@ -594,6 +594,36 @@ def test_whether_a_slow_disk_hides_the_cost_is_decided_by_both_effects(slow, fre
     assert binlog.hides(alone, "free") == ""
 
 
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (221.0, ""),
+        (250.3, ""),
+        (180.2, "The plain server made 180 TPS, outside 200 to 250."),
+        (1310.0, "The plain server made 1,310 TPS, outside 200 to 250."),
+    ],
+)
+def test_a_disk_that_is_not_as_slow_as_the_page_says_is_told(made, said):
+    slow = tidy("slow", of("tps", plain=made, encrypted=1.0))
+    free = tidy("free", of("tps", plain=5000.0, encrypted=5000.0))
+    inside = tidy("slow", of("tps", plain=221.0, encrypted=221.0), campaign="d")
+    for found in (joined(slow, free), joined(slow, inside)):
+        assert binlog.outside(found, "plain", "slow") == said
+    assert binlog.outside(free, "plain", "slow") == ""
+
+
+def test_a_backlog_of_less_than_two_minutes_is_told():
+    runs = pd.DataFrame({
+        "campaign": ["quick", "quick", "quick", "long", "other"],
+        "workload": ["replica"] * 4 + ["in memory"],
+        "warmup": [True, *[False] * 4],
+        "slice_s": [1.0, 13.8, 14.4, 131.0, 3.0],
+    })  # fmt: skip
+    assert binlog.short(runs, "replica") == "Catching up took 14 s, less than two minutes."
+    for name in ("long", "other"):
+        assert binlog.short(runs[runs["campaign"].eq(name)], "replica") == ""
+
+
 def test_each_version_with_its_defaults_is_told_from_both_arms():
     r = results.load(paths.campaign("version-upgrade-rate-standard-20261129-195403"))
     table = upgrade.with_defaults(r).set_index("metric")
