@@ -473,7 +473,8 @@ def test_identical_servers_at_once_whose_interval_is_wide_are_a_goal_missed(star
     for goal, measure in of_kind("at_once"):
         measured, _, where, reached = measure(c, goal)
         row = table.loc[goal["metric"]]
-        assert measured == f"±{(row['hi_pct'] - row['lo_pct']) / 2:.1f} % after 9 minutes"
+        half = round((row["hi_pct"] - row["lo_pct"]) / 2, 1)
+        assert measured == f"±{half:g}\u202f% after 9 minutes"
         assert (reached, where) == (narrow, same.folder.name)
         with pytest.raises(live.TooShort, match="at once"):
             measure(calibration.Calibration({}, (at_once("rate-work", 1.0),)), goal)

@@ -12,6 +12,7 @@ from noisefloor.calibrate import live
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.model import METRICS
 from noisefloor.stats.verdict import ALPHA, differs
+from noisefloor.text import amounts
 
 if TYPE_CHECKING:
     from noisefloor.calibrate.calibration import Calibration
@@ -162,9 +163,7 @@ def _told(c: "Calibration", goal: Goal) -> Measured:
     known = c.at_rate.dropna(subset="told_pct").sort_values("told_pct")
     known = known[known["arrangement"].isin((live.SHIPPED, live.AT_ONCE["rate-sleep"]))]
     if known.empty:
-        raise live.TooShort(
-            live.NONE.format("of known work at once and one server after the other")
-        )
+        raise live.TooShort(live.NONE.format("of known work, at once and in turn,"))
     worst: Any = known.iloc[0]
     share, half = worst["told_pct"], worst["half_pct"]
     where = f"least of {len(known)}: {METRICS[worst['metric']].label}, {worst['arm']}"
@@ -181,7 +180,9 @@ def _at_once(c: "Calibration", goal: Goal) -> Measured:
         raise live.TooShort(live.NONE.format("of two identical servers at once"))
     half = float((rows["hi_pct"] - rows["lo_pct"]).iloc[0]) / 2
     newest = live.asks(c.opened, "rate-same")[-1]
-    measured = f"±{half:.1f} % after {newest.meta['spent_s'] / 60:.0f} minutes"
+    measured = (
+        f"{amounts.plus_minus(round(half, 1))} after {newest.meta['spent_s'] / 60:.0f} minutes"
+    )
     return measured, "", newest.folder.name, half <= goal["most_pct"]
 
 

@@ -139,7 +139,9 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
     key, ends = ["arm", "metric"], ["change_pct", "lo_pct", "hi_pct"]
     change, lo, hi = (np.log1p(rows[c].astype(float) / 100) for c in ends)
     rows, alone = rows.assign(log=change, error=(hi - lo) / 2), rows["arrangement"].eq(ALONE)
-    sure = rows[alone & (change.abs() > hi - lo)].rename(columns={"log": "size", "error": "doubt"})
+    sure = rows[alone & (np.abs(change) > hi - lo)].rename(
+        columns={"log": "size", "error": "doubt"}
+    )
     rows = rows[~alone].merge(sure[[*key, "size", "doubt"]], how="left", on=key)
     rows.loc[rows["arrangement"].eq(AT_ONCE["rate-same"]), ["size", "doubt"]] = 0.0
     if sleep := newest.get("rate-sleep"):
