@@ -17,7 +17,7 @@ METRICS_OF = ("cpu_per_transaction", "mean_latency", "p99")
 
 
 def at_rate(quick: bool) -> Item:
-    """One campaign of each kind with the same blocks and minutes, in an order dealt by coin."""
+    """One campaign of each kind with the same blocks and declared minutes, in an order dealt by coin."""
     blocks, found = 4 if quick else 8, {}
     with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as folder:
         os.environ["NOISEFLOOR_RUNS"] = folder
@@ -26,20 +26,27 @@ def at_rate(quick: bool) -> Item:
             found[kind] = _widths(kind == "in turn", blocks, minutes)
             say(f"{kind}: {found[kind]}")
         del os.environ["NOISEFLOOR_RUNS"]
+    text = "Two identical servers, 80 transactions a second each (work.lua), 64 clients."
+    return Item(figures_of(found), text)
+
+
+def figures_of(found: dict[str, dict]) -> list[Figure]:
+    """A row a metric. Half widths shrink with the root of the minutes: in turn, as many minutes as it
+    measured, times the square of how much wider it is, make it as narrow as both at once."""
+    once, turn = (found[kind] for kind in MINUTES)
     figures = []
     for metric in METRICS_OF:
-        once, turn = (found[kind]["half"].get(metric, math.nan) for kind in MINUTES)
+        narrow, wide = (each["half"].get(metric, math.nan) for each in (once, turn))
         figures.append(
             Figure(
                 f"half width of {METRICS[metric].label.lower()} in turn against at once",
-                [turn / once],
-                says=f"±{once:.1f} % at once, ±{turn:.1f} % in turn; as narrow in turn takes"
-                f" {(turn / once) ** 2 * found['at once']['minutes']:.0f} minutes instead of"
-                f" {found['at once']['minutes']:.1f}",
+                [wide / narrow],
+                says=f"±{narrow:.1f} % at once, ±{wide:.1f} % in turn; as narrow in turn takes"
+                f" {(wide / narrow) ** 2 * turn['minutes']:.0f} minutes instead of"
+                f" {once['minutes']:.1f}",
             )
         )
-    text = "Two identical servers, 80 transactions a second each (work.lua), 64 clients."
-    return Item(figures, text)
+    return figures
 
 
 def _widths(alone: bool, blocks: int, minutes: float) -> dict:
