@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,10 +21,10 @@ import yaml
 from scipy.stats import ttest_1samp
 
 import bench_time
-from conftest import COMMAND, DATA, ROOT, refused
+from conftest import COMMAND, DATA, ROOT, refused, until
 from conftest import noisefloor as run
 from noisefloor import paths, schedule, stats
-from noisefloor.data import archive, results, tidy
+from noisefloor.data import archive, compare, results, tidy
 from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job, report
@@ -31,8 +32,9 @@ from noisefloor.stats import rule, verdict
 from noisefloor.stats.row import from_frame
 from noisefloor.text import Refusal, amounts
 from noisefloor.text.reasons import Why, has
+from noisefloor.tools.base import Run
 from test_packaging import copied, link, needed
-from test_time import FLAKY, LOUD, gone, size_B
+from test_time import FLAKY, LONG_S, LOUD, begun, gone, size_B
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 INSTALL, JUDGE, UPLOAD = STEPS = ACTION["runs"]["steps"]
@@ -532,6 +534,19 @@ def test_a_command_that_fails_or_hangs_is_one_sentence(runner, tmp_path, command
     gone("sleep 31.46")
 
 
+def test_a_job_that_is_stopped_after_a_whole_pair_judges_nothing(home):
+    """Fewer blocks than it declared are no answer of a job; `noisefloor time` has one."""
+    asked = ("--commands", "sleep 0.011", "sleep 0.032", "--seconds", "60")
+    process = begun(home, *asked, command="ci")
+    until(lambda: len([*paths.runs().glob("time-*/commands*[abn]")]) >= 3, "a pair", LONG_S)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (130, ""), stderr
+    last = stderr.splitlines()[-1]
+    assert last == "noisefloor: stopped before the declared blocks were measured; nothing was judged"
+    gone("sleep 0.032")
+
+
 def test_nothing_of_a_gigabyte_that_a_command_prints_is_uploaded(runner, tmp_path):
     (tmp_path / "loud").write_text(LOUD)
     done = runner(command_a="true", command_b="sh loud", seconds="0.1", fail_on="", page="false")
@@ -654,15 +669,22 @@ JOBS, BLOCKS = 2_000, 8
 
 
 @pytest.fixture(scope="module")
-def recorded_runs():
-    """Throughput of runs of one unchanged server, [thread count, block, pair, three in a row]: its
-    logarithms. They were measured in pairs: the third run is one of a neighbouring pair."""
+def recorded_blocks():
+    """Throughput of runs of one unchanged server, [thread count, block, run]: its logarithms. Each
+    block has a start of the server."""
     campaign = paths.recorded() / "calibration-switched-standard-20261123-033212"
     runs = tidy.tidy_table(campaign)
     runs = runs[runs["metric"].eq("tps") & ~runs["warmup"]]
     runs = runs.sort_values(["block", "pair", "position"])
     each = [np.log(of["value"].to_numpy().reshape(12, 8)) for _, of in runs.groupby("threads")]
-    return np.stack(each)[..., [(0, 1, 2), (2, 3, 4), (4, 5, 6), (5, 6, 7)]]
+    return np.stack(each)
+
+
+@pytest.fixture(scope="module")
+def recorded_runs(recorded_blocks):
+    """The same, [thread count, block, pair, three in a row]. They were measured in pairs: the third
+    run is one of a neighbouring pair."""
+    return recorded_blocks[..., [(0, 1, 2), (2, 3, 4), (4, 5, 6), (5, 6, 7)]]
 
 
 def simulated(runs, extra_pct=0.0):
@@ -705,6 +727,31 @@ def test_a_difference_of_twenty_percent_is_seen_and_the_control_costs_little(rec
     alone, itself = differing(simulated(recorded_runs, 20)).T
     assert alone.mean() > 0.95
     assert (alone & ~itself).mean() > 0.9
+
+
+def alarms(jobs, metric, **rule):
+    """The share of jobs on two folders of logs in which a word names a difference. jobs: the
+    logarithms of the runs before and after, [job, 2, run]."""
+    several = []
+    for both in np.exp(jobs):
+        sides = [[Run("log", {metric: v}, 4, {"tool": "x"}) for v in of] for of in both.tolist()]
+        (row,) = compare.rows(*sides, local=False, **rule)
+        several.append(verdict.differs(row.verdict))
+    return np.mean(several)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_job_on_logs_says_a_difference_in_at_most_six_of_a_hundred_cases(
+    recorded_blocks, restarts
+):
+    """Five runs before and five after: of one start of the server each, or of ten."""
+    coins = np.random.default_rng(1)
+    counts, blocks, runs = recorded_blocks.shape
+    jobs = np.empty((JOBS, 2, 5))
+    for one in jobs:
+        of_count = coins.permuted(coins.permutation(recorded_blocks[coins.integers(counts)]), axis=1)
+        one[:] = of_count[:10, 0].reshape(2, 5) if restarts else of_count[:2, :5]
+    assert alarms(jobs, "tps", restarts=restarts) <= 0.06
 
 
 def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_runs):

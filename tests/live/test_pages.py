@@ -162,6 +162,31 @@ def test_the_index_of_what_is_published_is_one_screen(browser, tmp_path):
     assert table.evaluate("table => table.getBoundingClientRect().bottom") <= 900
 
 
+EDGES = """() => {
+  const seen = [...document.querySelectorAll('.nf-figure svg')].map(e => e.getBoundingClientRect());
+  const first = seen.find(e => e.width);
+  return [first.top, first.bottom];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        pytest.param("small", "binlog-encryption", id="thread counts"),
+        pytest.param("site", "binlog-encryption", marks=pytest.mark.slow, id="load"),
+        pytest.param("site", "settings-doublewrite", marks=pytest.mark.slow, id="dots"),
+    ],
+)
+def test_the_first_screen_has_a_whole_figure_and_on_a_phone_its_beginning(opened, file):
+    page = opened()
+    page.set_viewport_size({"width": 1100, "height": 800})
+    _, bottom = page.evaluate(EDGES)
+    assert bottom <= 800
+    page.set_viewport_size({"width": 400, "height": 800})
+    top, _ = page.evaluate(EDGES)
+    assert top <= 700
+
+
 @pytest.mark.parametrize(("where", "name"), EACH)
 def test_a_page_has_a_card_for_others_and_its_links_lead_somewhere(opened, file):
     page, text = opened(), file.read_text()

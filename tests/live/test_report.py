@@ -433,6 +433,19 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
 
 
 @pytest.mark.parametrize(
+    ("boots", "said"),
+    [(1, "Provisional, boot 1 of 3 (another takes 23 minutes): 2026"), (3, "Range of 3 boots: 2026")],
+)
+def test_where_boots_are_lacking_the_box_says_how_long_another_takes(boots, said):
+    """The median of its campaigns: no half width, because the scatter between boots is not known."""
+    r = Rows(("EPYC", at({4: 1.0}, "provisional", asked=3, sittings=boots)))
+    ran = [WHERE | {"created": f"2026-11-20T22:{minute}:41"} for minute in ("03", "09")]
+    r.every = [SimpleNamespace(meta=meta, study=SimpleNamespace(key="q")) for meta in ran]
+    r.by_processor = {("q", "EPYC"): r.every}
+    assert words.measured(r.verdicts.iloc[0], WHERE, r).startswith(said)
+
+
+@pytest.mark.parametrize(
     ("table", "options", "said"),
     [
         (

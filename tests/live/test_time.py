@@ -408,10 +408,10 @@ def test_what_a_command_leaves_running_is_ended(home):
 # -- stopped ---------------------------------------------------------------------------------------
 
 
-def begun(home, *argv):
+def begun(home, *argv, command="time"):
     """The command in a process group of its own."""
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    argv = (*COMMAND, "time", *argv)
+    argv = (*COMMAND, command, *argv)
     return subprocess.Popen(argv, env=environment(home), cwd=home, start_new_session=True, **out)
 
 
@@ -463,7 +463,9 @@ def test_ctrl_c_judges_the_pairs_that_are_whole(long):
     gone("sleep 0.031")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
 def test_stopped_in_the_first_pair_leaves_nothing_running(home, number, code):
     process = begun(home, "sleep 31.44", "true")
     until(

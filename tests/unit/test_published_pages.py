@@ -13,7 +13,9 @@ from noisefloor.show import report
 MOST_WORDS, MOST_BYTES = 90, 1_000_000
 TITLE = re.compile("<h1>(.*?)</h1>", re.S)
 BOX = re.compile('<section class="nf-verdict.*?</section>', re.S)
-PAGES = sorted((paths.root() / "reports" / "published").glob("*/*.html"))
+PUBLISHED = paths.root() / "reports" / "published"
+PAGES = sorted(PUBLISHED.glob("*/*.html"))
+KEY = tomllib.loads((DATA / "first_screens.toml").read_text())
 
 
 def words(markup: str) -> list[str]:
@@ -66,9 +68,24 @@ def test_every_verdict_has_a_colour_in_drawings():
 
 def test_every_page_has_a_key_of_five_facts():
     """By which answers of readers are marked."""
-    key = tomllib.loads((DATA / "first_screens.toml").read_text())
-    assert set(key) == {"index", "readme", *(page.stem for page in PAGES)}
-    assert {tuple(facts) for facts in key.values()} == {("answer", "unit", "scope", "sure", "do")}
+    assert set(KEY) == {"index", "readme", *(page.stem for page in PAGES)}
+    assert {tuple(facts) for facts in KEY.values()} == {("answer", "unit", "scope", "sure", "do")}
+
+
+@pytest.mark.parametrize("name", KEY)
+def test_the_sizes_in_the_answer_of_a_key_stand_on_its_first_screen(name):
+    """In the box of a page, the table of the index, the text of the README."""
+    if name == "readme":
+        text = (paths.root() / "README.md").read_text()
+    elif name == "index":
+        text = (PUBLISHED / "index.html").read_text()
+    else:
+        text = BOX.search((PUBLISHED / name / f"{name}.html").read_text())[0]
+    seen = html.unescape(re.sub("<[^>]+>", "", text)).replace("\u202f", " ")
+    for sizes in re.findall(r"[\d.]+(?: (?:to|and) [\d.]+)* (?:%|times)", KEY[name]["answer"]):
+        for number in re.findall(r"[\d.]+", sizes):
+            size = f"{number} {sizes.split()[-1]}"
+            assert re.search(rf"(?<![\d.]){re.escape(size)}", seen), size
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

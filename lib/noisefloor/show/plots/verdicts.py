@@ -66,9 +66,13 @@ def threads_figure(
         published = pd.DataFrame(columns=["threads", "change_pct"])
     panels = [frame[(frame[by] == key) | ((by == "arm") & frame["control"])] for key in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
-    high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
-    figure, axes = canvas.sheet(narrow, high * len(keys) + 8, len(keys))
-    if not narrow:  # room at the right for the name of the band
+    columns = 1 if narrow or len(published) else min(len(keys), 2)
+    lines, small = math.ceil(len(keys) / columns), narrow or columns > 1
+    high = (330 if small or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
+    figure, axes = canvas.sheet(narrow, high * lines + 8, lines, columns)
+    for ax in axes[len(keys) :]:
+        ax.set_visible(False)
+    if not small:  # room at the right for the name of the band
         engine: Any = figure.get_layout_engine()
         engine.set(rect=(0, 0, 1 - _ASIDE / canvas.WIDE, 1))
     scales = [_reach(panel, list(published["change_pct"])) for panel in panels]
@@ -76,10 +80,10 @@ def threads_figure(
         lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
     ink = palette.of(verdicts) | {"band": BAND}
-    for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=True):
+    for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=False):
         margin, shown = panel["margin_pct"].max(), panel["metric"].iloc[0]
         canvas.band(ax, margin)
-        _against_threads(ax, panel, scale, ink, narrow, published)
+        _against_threads(ax, panel, scale, ink, small, published)
         rows: list[Any] = [*panel.itertuples()]
         names = {
             row.arm: arm_label(row.arm) + ("" if row.control else f" against {row.baseline}")
@@ -88,12 +92,12 @@ def threads_figure(
         name, colour = metric_label(key) if by == "metric" else str(key), INK
         if by == "arm":
             name, colour = names.pop(key), ink[key]
-        if narrow and (ax is axes[0] or by == "metric"):
+        if small and (ax is axes[0] or by == "metric"):
             names["band"] = f"shaded: {_same(margin)}"
-        words = canvas.shows(ax, shown, "" if narrow else _bars(panel[~panel["control"]]))
+        words = canvas.shows(ax, shown, "" if small else _bars(panel[~panel["control"]]))
         words = words if by == "metric" else f"{metric_label(shown, True)}: {words}"
-        name = textwrap.fill(name, 38 if narrow else 84)
-        canvas.above(ax, words, name, names, ink, narrow, colour)
+        name = textwrap.fill(name, 38 if small else 84)
+        canvas.above(ax, words, name, names, ink, small, colour)
     canvas.apart(figure)
     return figure
 
@@ -218,7 +222,8 @@ def load_figure(
     noun: str = "transactions",
     narrow: bool = False,
 ) -> Figure:
-    """Latency of every arm against the offered load, and below it the change of p99 with its interval.
+    """Latency of every arm against the offered load, and beside it (on a phone below it) the change of p99
+    with its interval: in one screen with the box of a page.
 
     `latencies`: rate, arm, p50_s, p99_s, as `results.load_curve` returns them, p50 NaN where a rate
     is saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a
@@ -226,9 +231,11 @@ def load_figure(
     """
     row: Any
     ink = PAGE.of(rows if len(rows) else latencies)
-    figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
+    shape: Any = {"rows": 2, "height_ratios": [1.5, 1]}
+    shape = shape if narrow else {"columns": 2, "width_ratios": [1.25, 1]}
+    figure, (top, low) = canvas.sheet(narrow, 470 if narrow else 340, sharex=True, **shape)
     rates = sorted(latencies["rate"].unique())
-    end = (1.16 if narrow else 1.08) * max(rates[-1], capacity)  # half a word beyond
+    end = 1.16 * max(rates[-1], capacity)  # half a word beyond
     names: dict[Any, str] = {}
     for arm, part in latencies.groupby("arm", sort=False):
         line = {"color": ink[arm], "ms": 6, "lw": 1.8}
@@ -259,14 +266,15 @@ def load_figure(
         place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
         for row in rows.itertuples():
             x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
-            canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
+            canvas.judged(low, x, row, limit, ink[row.arm], "o", words, True)
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
-        shade = "" if narrow else f"; shaded: {_same(margin)}"
-        canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
+        shade = {BAND: f"shaded: {_same(margin)}"}
+        canvas.above(low, f"p99: {canvas.shows(low, 'p99')}", "", shade, {BAND: BAND}, True)
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
-    top.tick_params(labelbottom=True)  # where the first screen ends above the lower panel
-    low.set_xlabel(f"offered {noun} a second")
+    top.tick_params(labelbottom=True)  # on a phone the first screen ends above the lower panel
+    for ax in (low,) if narrow else (top, low):
+        ax.set_xlabel(f"offered {noun} a second")
     canvas.apart(figure)
     return figure
 

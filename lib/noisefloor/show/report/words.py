@@ -496,13 +496,14 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, boot 1 of 3: ...`."""
+    AMD EPYC.`; of one that lacks boots `Provisional, boot 1 of 3 (another takes 26 minutes): ...`."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
-        alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
-        so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
-        waits = so_far if min(boots) < asked else word(row)
+        asked, each = int(row["asked"]), " and ".join(map(str, dict.fromkeys(boots)))
+        so_far, behind = Reason(Why.SO_FAR, sittings=each, asked=asked), campaigns_behind(row, r)
+        took = f" (another takes {_clock(median(map(minutes, behind)))})" if behind else ""
+        waits = f"{so_far}{took}" if min(boots) < asked else word(row)
         return sentences([f"{waits}{place and f': {place}'}"])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
