@@ -543,7 +543,9 @@ def test_a_job_that_is_stopped_after_a_whole_pair_judges_nothing(home):
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (130, ""), stderr
     last = stderr.splitlines()[-1]
-    assert last == "noisefloor: stopped before the declared blocks were measured; nothing was judged"
+    assert (
+        last == "noisefloor: stopped before the declared blocks were measured; nothing was judged"
+    )
     gone("sleep 0.032")
 
 
@@ -749,7 +751,9 @@ def test_a_job_on_logs_says_a_difference_in_at_most_six_of_a_hundred_cases(
     counts, blocks, runs = recorded_blocks.shape
     jobs = np.empty((JOBS, 2, 5))
     for one in jobs:
-        of_count = coins.permuted(coins.permutation(recorded_blocks[coins.integers(counts)]), axis=1)
+        of_count = coins.permuted(
+            coins.permutation(recorded_blocks[coins.integers(counts)]), axis=1
+        )
         one[:] = of_count[:10, 0].reshape(2, 5) if restarts else of_count[:2, :5]
     assert alarms(jobs, "tps", restarts=restarts) <= 0.06
 
