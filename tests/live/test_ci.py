@@ -748,7 +748,7 @@ def test_a_job_on_logs_says_a_difference_in_at_most_six_of_a_hundred_cases(
 ):
     """Five runs before and five after: of one start of the server each, or of ten."""
     coins = np.random.default_rng(1)
-    counts, blocks, runs = recorded_blocks.shape
+    counts, _, _ = recorded_blocks.shape
     jobs = np.empty((JOBS, 2, 5))
     for one in jobs:
         of_count = coins.permuted(

@@ -225,7 +225,7 @@ def test_how_often_a_transaction_is_tried_at_most_is_a_condition(tmp_path):
     logs = tmp_path / "1.txt", tmp_path / "10.txt"
     for log, now in zip(logs, ("1", "10"), strict=True):
         log.write_text(text.replace(line, f"maximum number of tries: {now}\n"))
-    with pytest.raises(compare.Refused, match="the logs differ in max tries: 1 in 1"):
+    with pytest.raises(Refusal, match="the logs differ in max tries: 1 in 1"):
         compare.rows(*compare.read_both(logs[:1], logs[1:]))
 
 
