@@ -94,6 +94,13 @@ def test_what_was_read_wrongly_once_is_refused():
         parse.time("real\t1h 3.00s\nuser\t0m1.000s\nsys\t0m0.500s\n")
 
 
+def test_a_part_of_a_number_is_no_number_of_virtual_users():  # 5 were read
+    text = fuzz.OF_KIND["tools/hammerdb"][0].replace("10 Active", "101,234.5 Active")
+    assert "101,234.5 Active" in text
+    tool = tools.tool_of(text)
+    assert tool.read_run("x", text).threads is None
+
+
 # -- size ------------------------------------------------------------------------------------------
 
 READING = """

@@ -26,7 +26,7 @@ _FAILED = re.compile(
     r"\n[^\n]*(?:Error in Virtual User [0-9]+: |Vuser [0-9]+:FINISHED FAILED)[^\n]*"
 )
 _LAST = "\nALL VIRTUAL USERS COMPLETE"
-_USERS = re.compile(rf"\n[^\n]*?{_N} Active Virtual Users configured")
+_USERS = re.compile(rf"\n[^\n]*?(?<![0-9.,]){_N} Active Virtual Users configured")
 _RAMPUP = re.compile(rf"\n[^\n]*?Beginning rampup time of {_N} minutes")
 _PERIOD = re.compile(rf"\n[^\n]*?Timing test period of {_N} in minutes")
 _BANNER = re.compile(r"\nHammerDB CLI v([0-9][0-9A-Za-z.]{0,20})")
