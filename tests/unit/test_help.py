@@ -73,6 +73,12 @@ def test_the_docs_show_every_command():
     assert {words[0] for words in DOCUMENTED.values()} >= set(COMMANDS) - {"completion"}
 
 
+def test_an_upgrade_of_a_build_of_ones_own_is_in_help_and_docs():
+    asked = [words for words in DOCUMENTED.values() if "--old" in words]
+    assert asked == [["run", "version-upgrade", "--old", "FOLDER", "--engine", "FOLDER"]]
+    assert "the old build, a name or a FOLDER." in " ".join(done("run", "--help").split())
+
+
 def test_time_measures_for_30_seconds_where_nobody_says_another():
     assert parsed("time", "a", "b")["seconds"] == 30
 

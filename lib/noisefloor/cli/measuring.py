@@ -83,6 +83,7 @@ def doctor(as_json: bool, fetch: str) -> None:
     epilog=examples(
         "run tablespace-encryption --profile standard",
         "run tablespace-encryption --question restart",
+        "run version-upgrade --old FOLDER --engine FOLDER",
     )
 )
 @click.argument("study", shell_complete=completion.studies)
@@ -93,7 +94,7 @@ def doctor(as_json: bool, fetch: str) -> None:
     shell_complete=completion.questions,
     help="A question of the study, or `all`. [its headline]",
 )
-@click.option("--old", default="", help="version-upgrade: the old build. [mysql-8.0]")
+@click.option("--old", default="", help="version-upgrade: the old build, a name or a FOLDER. [mysql-8.0]")  # fmt: skip
 @click.option(
     "--clients",
     default="",
