@@ -30,7 +30,7 @@ from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats.row import from_frame
-from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, differs
+from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
@@ -45,10 +45,9 @@ def here(r: Results) -> pd.DataFrame:
 
 def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number is compared
-    with the range in which a repeat is expected, if that is known, else with the interval; "no
-    difference" agrees if our verdict names none. A claim that no campaign of ours can test, or whose load
-    was not measured: why not.
+    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number, 0 for "no
+    difference", is compared with the range in which a repeat is expected, if that is known, else with the
+    interval. A claim that no campaign of ours can test, or whose load was not measured: why not.
 
     label: of the claim; arm: where it is looked for, by default the first; claimed: in percent, where
     the source prints none."""
@@ -133,12 +132,8 @@ def _agrees(row: Row, theirs: agree.Range) -> str:
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
-    word = agree.agreement(theirs, ours)
-    if row["verdict"] == PROVISIONAL:
-        return f"{word.capitalize()} so far:"
-    if theirs == (0, 0):  # our own word says whether there is a difference
-        word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
-    return f"{word.capitalize()}:"
+    so_far = " so far" * (row["verdict"] == PROVISIONAL)
+    return f"{agree.agreement(theirs, ours).capitalize()}{so_far}:"
 
 
 def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
