@@ -12,6 +12,8 @@ from noisefloor.show.rows import metric_label
 
 MOST = 12  # functions that are shown
 FALSE = 0.05  # share of false discoveries among functions
+THROTTLED_TPS = 200, 250  # of the plain server on the slow disk; the source's made 221
+BACKLOG_S = 120  # that a replica catches up for, at least
 KEY_SETUP = ("EVP_BytesToKey", "SHA512_Init")  # of OpenSSL, where it derives a key
 
 
@@ -51,6 +53,24 @@ def hides(effects: pd.DataFrame, other: str) -> str:
             answer = "cannot tell whether the slow disk hides the cost"
         sentences.append(f"{row['metric']}: {answer}.")
     return " ".join(sentences)
+
+
+def outside(tidy: pd.DataFrame, baseline: str, slow: str) -> str:
+    """That the server of `baseline` made other throughput on the slow disk than the page promises, in a
+    sentence; "" where it did not, or was not measured."""
+    rows = counting(tidy)
+    rows = rows[rows["workload"].eq(slow) & rows["metric"].eq("tps") & rows["arm"].eq(baseline)]
+    (least, most), made = THROTTLED_TPS, np.round(rows["value"].median())  # as it is printed
+    if not (made < least or made > most):
+        return ""
+    return f"The {baseline} server made {made:,.0f} TPS, outside {least} to {most}."
+
+
+def short(runs: pd.DataFrame, replica: str) -> str:
+    """That the replicas caught up sooner than the page promises, in a sentence; "" as `outside`."""
+    counted = runs["workload"].eq(replica) & ~runs["warmup"].astype(bool)
+    took = np.round(runs.loc[counted, "slice_s"].median())
+    return f"Catching up took {took:,.0f} s, less than two minutes." if took < BACKLOG_S else ""
 
 
 def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:

@@ -594,6 +594,43 @@ def test_whether_a_slow_disk_hides_the_cost_is_decided_by_both_effects(slow, fre
     assert binlog.hides(alone, "free") == ""
 
 
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (221.0, ""),
+        (250.3, ""),
+        (180.2, "The plain server made 180 TPS, outside 200 to 250."),
+        (1310.0, "The plain server made 1,310 TPS, outside 200 to 250."),
+    ],
+)
+def test_a_disk_that_is_not_as_slow_as_the_page_says_is_told(made, said):
+    slow = tidy("slow", of("tps", plain=made, encrypted=1.0))
+    free = tidy("free", of("tps", plain=5000.0, encrypted=5000.0))
+    assert binlog.outside(joined(slow, free), "plain", "slow") == said
+    assert binlog.outside(free, "plain", "slow") == ""
+
+
+@pytest.mark.parametrize(
+    ("took", "said"),
+    [(131.0, ""), (119.7, ""), (14.1, "Catching up took 14 s, less than two minutes.")],
+)
+def test_a_backlog_of_less_than_two_minutes_is_told(took, said):
+    runs = pd.DataFrame({
+        "workload": ["replica", "replica", "replica", "in memory"],
+        "warmup": [True, False, False, False],
+        "slice_s": [1.0, took - 0.3, took + 0.3, 3.0],
+    })  # fmt: skip
+    assert binlog.short(runs, "replica") == said
+    assert binlog.short(runs[runs["workload"].eq("in memory")], "replica") == ""
+
+
+def test_the_recorded_campaigns_of_a_slow_disk_and_of_replicas_say_what_they_reached():
+    names = ("throttled-standard-20261126-040056", "replica-standard-20261125-120426")
+    r = results.load(*(paths.campaign(f"binlog-encryption-{name}") for name in names))
+    assert re.fullmatch(r"The plain server made 3\d TPS, .*", binlog.outside(r.tidy, "plain", "throttled disk"))  # fmt: skip
+    assert re.fullmatch(r"Catching up took 2\d s, .*", binlog.short(r.runs, "replica"))
+
+
 def test_each_version_with_its_defaults_is_told_from_both_arms():
     r = results.load(paths.campaign("version-upgrade-rate-standard-20261129-195403"))
     table = upgrade.with_defaults(r).set_index("metric")
