@@ -21,7 +21,7 @@ STARTING_MIN = 2.0  # the start and the packing of a campaign, about
 _LOADED = 3e6  # rows a minute, about
 MOST_WANTED = 3  # questions that `due` lists where nobody asks for all
 _GATE = 1.1  # of its minutes, where the host is never quiet
-_OTHERS = ("own-study", "calibration")  # which no published page asks
+_OTHERS = ("own-study", "calibration")  # asked by its user; by `noisefloor calibrate --live`
 
 
 @dataclass(frozen=True)
