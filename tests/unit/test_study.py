@@ -111,6 +111,25 @@ def test_a_compressor_of_one_thread_is_measured_with_one_cipher():
     assert (1, "none, encrypted tables") in cells(**tables, threads=(1,))
 
 
+LESS_WARM = {  # seconds of warm-up after a start in `standard`, where it is not a minute, and why
+    "ssl-connections": (1, "a connection reads nothing that must be in memory first"),
+    "backup-encryption": (2, "a backup and a restore begin with nothing in a cache"),
+    "backup-encryption, beside": (20, "a fortieth of the rows is asked for, 130 MB"),
+    "binlog-encryption, replica": (2, "a replica catches up once, from its start"),
+    "calibration": (2, "as in the campaigns that are recorded"),
+}
+
+
+@pytest.mark.parametrize(("name", "key"), sorted({(name, key) for name, key, _ in EVERY}))
+def test_a_server_warms_up_for_a_minute_or_its_study_says_why_not(name, key):
+    own = ("sync_binlog=1,0",) if name == "own-study" else ()
+    seconds, why = LESS_WARM.get(f"{name}, {key}", LESS_WARM.get(name, (60, "")))
+    assert asked(name, key, settings=own).profile.warmup_s == seconds
+    if why:
+        text = (ROOT / "lib" / "noisefloor" / "studies" / f"{name}.toml").read_text()
+        assert re.search(rf"^warmup_s = .*\b{seconds}\b.*# .*{re.escape(why)}", text, re.M)
+
+
 # -- the headline ----------------------------------------------------------------------------------
 
 
@@ -306,28 +325,41 @@ def test_a_misspelt_how_is_one_sentence(name, arm, how, says, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("where", "says"),
+    ("where", "key", "value", "says"),
     [
-        ((), "the file has 'budgetmin'; "),
-        (("questions", "rate"), "questions.rate has 'budgetmin'; advice, arms, "),
-        (
-            ("workloads", "in memory"),
-            "workloads.in memory has 'budgetmin'; alone, arms, arrivals, ",
-        ),
-        (("arms", "plain"), "arms.plain has 'budgetmin'; does, engine, "),
+        ("", "budgetmin", 3, "the file has 'budgetmin'; advice, arms, "),
+        ("questions.rate", "budgetmin", 3, "questions.rate has 'budgetmin'; advice, arms, "),
+        ("workloads.in memory", "budgetmin", 3, "workloads.in memory has 'budgetmin'; alone, arms, "),
+        ("arms.plain", "budgetmin", 3, "arms.plain has 'budgetmin'; does, engine, "),
+        ("advice", "worsse", "no", "advice in the file has 'worsse'; any, better, open, same, worse"),
+        ("questions.rate", "advice", {"al": "no"}, "advice in questions.rate has 'al'; any, better, "),
+        ("cipher", "optoin", "-d", "cipher in the file has 'optoin'; bytes, name, option"),
+        ("", "warmup_s", {"standart": 60}, "warmup_s in the file has 'standart'; full, quick, smoke, "),
+        ("questions.rate", "budget_min", {"standart": 26}, "budget_min in questions.rate has 'standart'; "),
+        ("questions.rate", "rates", {"standart": [9]}, "rates in questions.rate has 'standart'; "),
+        ("questions.rate", "arms", {"quik": ["plain"]}, "arms in questions.rate has 'quik'; "),
+        ("workloads.in memory.slices", "standart", {"4": 5}, "slices in workloads.in memory has 'standart'; "),
+        ("workloads.in memory", "threads", {"standart": [4]}, "threads in workloads.in memory has 'standart'; "),
     ],
-)
-def test_a_misspelt_key_of_a_study_is_one_sentence(where, says, monkeypatch):
+)  # fmt: skip
+def test_a_misspelt_key_of_a_study_is_one_sentence(where, key, value, says, monkeypatch):
     file = copy.deepcopy(studies._read("binlog-encryption"))
     entry = file
-    for part in where:
+    for part in filter(None, where.split(".")):
         entry = entry[part]
-    entry["budgetmin"] = 3
+    entry[key] = value
     monkeypatch.setattr(studies, "_read", lambda _: file)
     with pytest.raises(
         study.StudyError, match=f"^binlog-encryption: {says}.* are allowed; nothing was measured$"
     ):
         studies.load(study.Request("binlog-encryption"))
+
+
+def test_seconds_of_a_slice_may_be_by_threads_alone(monkeypatch):
+    file = copy.deepcopy(studies._read("binlog-encryption"))
+    file["workloads"]["in memory"]["slices"] = {"4": 5}
+    monkeypatch.setattr(studies, "_read", lambda _: file)
+    assert asked("binlog-encryption", "headline").workloads[0].slices == {"4": 5}
 
 
 def test_a_key_that_a_question_about_settings_does_not_read_is_one_sentence(monkeypatch):

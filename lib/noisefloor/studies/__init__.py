@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,10 @@ _KEYS: dict[str, set[str]] = {
     "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
     "questions": _EITHER | {"arms", "facts", "rates", "workloads"},
 }
+_WITHIN = {  # the keys of tables that are by no profile, and by no thread count
+    "advice": {"worse", "better", "same", "open", "any"},
+    "cipher": {"name", "option", "bytes"},
+}
 _LOAD = {"rate", "workload"}
 _COMPARED = _EVERY | _LOAD | {"compare"}  # of a question about settings
 _OF_AN_OWN_STUDY = _LOAD | {"settings", "lua"}
@@ -103,8 +107,7 @@ def load(request: Request, resolved: Resolved | None = None) -> Study:
     base, *arms = (_arm(n, file["arms"], its) for n in asked.get("arms", file["arms"]))
     for arm in (base, *arms):
         _how(name, arm, kit)
-    works = file["workloads"]
-    works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
+    works = tuple(_workload(n, file["workloads"][n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):
         works = tuple(w for work in works for w in _at_rates(work, rates, threads, arms))
     lengths = _lengths(profile, file, key, request.budget_min)
@@ -248,9 +251,8 @@ def asks(name: str, question: str = "", was: str = "", now: str = "") -> str:
         return ""
     file = _read(name)
     alone = file.get("own_pages", False) and question in file["questions"]
-    return _filled(
-        (file["questions"][question] if alone else file)["asks"], {"was": was, "now": now}
-    )
+    text = (file["questions"][question] if alone else file)["asks"]
+    return _filled(text, {"was": was, "now": now})
 
 
 def advice(name: str, question: str, kind: str) -> str:
@@ -385,17 +387,20 @@ def _arm(name: str, arms: Mapping[str, Any], engine: str = "") -> Arm:
 
 def _spelt(study: str, file: Mapping[str, Any]) -> None:
     """Raise StudyError for a key of a study's file that nothing reads."""
-    entries = {
-        f"{part}.{entry}" if part else "the file": (part, given)
-        for part in _KEYS
-        for entry, given in (file.get(part, {}) if part else {"": file}).items()
-    }
-    for where, (part, given) in entries.items():
-        known = _COMPARED if part == "questions" and "compare" in given else _KEYS[part]
-        for key in given:
-            if key not in known:
-                allowed = ", ".join(sorted(known))
-                raise refused(f"{study}: {where} has {key!r}; {allowed} are allowed")
+    for part, keys in _KEYS.items():
+        for entry, given in (file.get(part, {}) if part else {"the file": file}).items():
+            where = f"{part}.{entry}" if part else entry
+            compared = part == "questions" and "compare" in given
+            _only(_COMPARED if compared else keys, given, f"{study}: {where}")
+            for key, value in given.items() if part != "arms" else ():  # theirs name variables
+                if isinstance(value, dict) and key != "settings" and (part or key not in _KEYS):
+                    known = _WITHIN.get(key, {*PROFILES, *filter(str.isdigit, value)})
+                    _only(known, value, f"{study}: {key} in {where}")
+
+
+def _only(known: set[str], given: Iterable[str], where: str) -> None:
+    if wrong := next((key for key in given if key not in known), ""):
+        raise refused(f"{where} has {wrong!r}; {', '.join(sorted(known))} are allowed")
 
 
 def _how(study: str, arm: Arm, kit: str) -> None:
