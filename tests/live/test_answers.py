@@ -29,6 +29,12 @@ RECORDED = [  # of new designs: campaign, arm, what a source claims of it
     ("ssl-connections-rate-standard-20261129-164506", "TLS 1.3, RSA 2048", "native, against an SSH tunnel"),
     ("backup-encryption-headline-standard-20261129-172355", "aes-128-cbc", "backup with aes-128-cbc, time"),
 ]  # fmt: skip
+LEADING = [  # campaign, arm: what each page begins with
+    *((campaign, arm) for campaign, arm, _ in RECORDED),
+    ("version-upgrade-rate-standard-20261129-195403", ""),
+    ("mariadb-upgrade-rate-standard-20261130-103618", ""),
+    ("settings-doublewrite-standard-20261129-233625", ""),
+]
 STUDIES = {
     path.stem: book
     for path in paths.notebooks().glob("*.ipynb")
@@ -220,14 +226,16 @@ def size(row) -> str:
     return words.limits(row) or str(amounts.size(row["change_pct"], row["metric"]))
 
 
-@pytest.mark.parametrize(("campaign", "arm", "_label"), RECORDED)
-def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _label):
+@pytest.mark.parametrize(("campaign", "arm"), LEADING)
+def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm):
     """Its change and its units are those of one row of the table, to the last digit; of several thread
     counts together, it lies between theirs."""
     r = opened(campaign)
     table, rows = text(report.absolute(r)), results.headlines(r, arm)
     assert len(rows) == 2
-    assert " on Zen 1 (AMD EPYC, 2 cores, " in table
+    host = r.meta["host"]
+    generation = {23: "Zen 1", 25: "Zen 3"}[host["processor"]["family"]]
+    assert f" on {generation} ({host['cpu']}, {host['cores']} cores, " in table
     for row in rows:
         said = amounts.ascii_only(report.headline_of(row, r, brief=True))
         told = amounts.ascii_only(size(row))
@@ -252,6 +260,34 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _labe
             assert f" {before} {after} (" in table
             shown = table.partition(f" {before} {after} (")[2]
             assert shown.partition(") ")[2].startswith(change)
+
+
+@functools.cache
+def on_pages():
+    """{page: its campaigns} of the pages that are made of recorded campaigns."""
+    jobs = [(page, values or {}) for page, values, _ in report.plan((), "recorded")]
+    return {page: v["campaign"].split(", ") for page, v in jobs if v.get("campaign")}
+
+
+@pytest.mark.parametrize(("campaign", "arm", "_label"), RECORDED)
+def test_a_headline_of_two_processors_has_the_numbers_of_their_table(campaign, arm, _label):
+    question = campaign.partition("-standard")[0]
+    page = on_pages()[question.rpartition("-")[0]]
+    r = opened(*(name for name in page if name.startswith(f"{question}-")))
+    table = amounts.ascii_only(text(report.comparisons(r)))
+    there = set(re.findall(r"\d+(?:\.\d+)?", table))
+    for row in results.headlines(r, arm):
+        places = words.placed(row, r)
+        assert len(places) == 2
+        for place, kept in places:
+            for each in kept:
+                change, ends = words.change(each), words.interval_text(each)
+                shown = f"{place} .*{amounts.ascii_only(change)} {amounts.ascii_only(ends)} "
+                assert re.search(re.sub(r"([+()])", r"\\\1", shown), table), shown
+        said = amounts.ascii_only(report.headline_of(row, r, brief=True))
+        numbers = re.findall(r"(\d+(?:\.\d+)?)(?= %| times| to )", said)
+        assert numbers
+        assert set(numbers) <= there, said
 
 
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
