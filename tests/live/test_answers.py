@@ -263,6 +263,34 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm):
             assert shown.partition(") ")[2].startswith(change)
 
 
+@functools.cache
+def on_pages():
+    """{page: its campaigns} of the pages that are made of recorded campaigns."""
+    jobs = [(page, values or {}) for page, values, _ in report.plan((), "recorded")]
+    return {page: v["campaign"].split(", ") for page, v in jobs if v.get("campaign")}
+
+
+@pytest.mark.parametrize(("campaign", "arm", "_label"), RECORDED)
+def test_a_headline_of_two_processors_has_the_numbers_of_their_table(campaign, arm, _label):
+    question = campaign.partition("-standard")[0]
+    page = on_pages()[question.rpartition("-")[0]]
+    r = opened(*(name for name in page if name.startswith(f"{question}-")))
+    table = amounts.ascii_only(text(report.comparisons(r)))
+    there = set(re.findall(r"\d+(?:\.\d+)?", table))
+    for row in results.headlines(r, arm):
+        places = words.placed(row, r)
+        assert len(places) == 2
+        for place, kept in places:
+            for each in kept:
+                change, ends = words.change(each), words.interval_text(each)
+                shown = f"{place} .*{amounts.ascii_only(change)} {amounts.ascii_only(ends)} "
+                assert re.search(re.sub(r"([+()])", r"\\\1", shown), table), shown
+        said = amounts.ascii_only(report.headline_of(row, r, brief=True))
+        numbers = re.findall(r"(\d+(?:\.\d+)?)(?= %| times| to )", said)
+        assert numbers
+        assert set(numbers) <= there, said
+
+
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     r = opened("binlog-encryption-headline-standard-20261125-132426")
     said = text(report.absolute(r))
