@@ -1,7 +1,7 @@
 """The page of the calibration: its box, tables and figures."""
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ import pandas as pd
 from analysis import calibration_figures as figures
 from noisefloor import calibrate
 from noisefloor.calibrate import heldout, live, truth
-from noisefloor.calibrate.calibration import INSTRUMENTS
+from noisefloor.calibrate.calibration import INSTRUMENTS, SCATTERS
 from noisefloor.calibrate.goals import pct
 from noisefloor.calibrate.tables import floor, tau
-from noisefloor.data.results import Results
 from noisefloor.model import METRICS
 from noisefloor.show import plots
 from noisefloor.show.markup import Shown, joined, piece
@@ -22,18 +21,10 @@ from noisefloor.stats import combine, row
 from noisefloor.stats.verdict import differs
 from noisefloor.text import amounts
 
-SLEEP_S = 0.001  # of the arm that sleeps in every transaction
 ADVICE = (
     "act on differences it finds, not on their exact size; "
     'after "cannot tell", reboot and measure again'
 )
-AT_ONCE = {
-    "rate-same": "identical servers",
-    "rate-sleep": "a sleep of 1 ms",
-    "rate-work": "shared cores",
-    "rate-cores": "a core for each, swapped",
-    "rate-arrivals": "the same arrivals",
-}
 OLD = (
     "The synthetic figures are those of an earlier version of the rule: run `noisefloor calibrate`."
 )
@@ -133,6 +124,20 @@ class Page(calibrate.Calibration):
 
     # -- tables and figures
 
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """The synthetic cells with the names of their noise and scatter, and in percent: covered_pct,
+        different_pct (of equal servers) and same_pct (false)."""
+        cells = self.figures["cells"]
+        n = cells["n"] / 100
+        return cells.assign(
+            noise_label=cells["noise"] + ", " + cells["dependence"].map("r {:g}".format),
+            scatter=cells["name"].replace(SCATTERS),
+            covered_pct=cells["covered"] / n,
+            different_pct=(cells["larger_0"] + cells["smaller_0"]) / n,
+            same_pct=(cells["same_2"] + cells["smaller_2"]) / n,
+        )
+
     def table(self, name: str, words: str) -> Shown:
         """A table of TABLES for reading; a sentence where its campaigns are not there."""
         try:
@@ -162,52 +167,42 @@ class Page(calibrate.Calibration):
         drawing = figures.power(data)
         return plots.show(drawing, title=title, alt=alt, caption=words, data=data, name="power")
 
+    @property
+    def shipped(self) -> Shown:
+        """Sentences below the table of known differences at a rate: how pages measure, why, and how much of
+        a size they do not show. Nothing where no size of work is known."""
+        try:
+            known = self.at_rate.dropna(subset="told_pct")
+        except live.TooShort:
+            return Shown("")
+        asleep = known["arrangement"].eq(live.AT_ONCE["rate-sleep"])
+        work = known[~asleep].groupby("arrangement", sort=False)["told_pct"].agg(["min", "max"])
+        if live.SHIPPED not in work.index:
+            return Shown("")
+        work["off"] = np.maximum(100 - work["min"], work["max"] - 100)
+        rows: Iterable[Any] = work.sort_values("off").itertuples()
+        spans = ", then ".join(f"{r.Index} ({r.min:.0f} to {r.max:.0f} %)" for r in rows)
+        whole = " and ".join(work.index[work["min"] >= 90])
+        ours = known[asleep | known["arrangement"].eq(live.SHIPPED)]
+        least: dict[Any, float] = ours.groupby("metric")["told_pct"].min().to_dict()
+        names = {m: METRICS[m].short or METRICS[m].label.lower() for m in live.SIZES}
+        small = (f"{names[m]} up to {max(0.0, 100 - x):.0f} %" for m, x in least.items())
+        text = (
+            "Pages measure on shared cores, with different arrivals at each server: the simplest "
+            f"arrangement. {f'Only {whole}' if whole else 'No arrangement'} showed at least 90 % of every "
+            f"known size; closest to 100 % were {spans}. How much too small a difference can be on a page: "
+            f"{', '.join(small)}"
+        )
+        unknown = " and ".join(name for m, name in names.items() if m not in least)
+        text += f"; for {unknown} this is not known." if unknown else "."
+        return Shown(piece("sentence", _narrow(text)))
+
 
 def load(campaigns: str = "") -> Page:
     """The page of the recorded synthetic figures and the campaigns called so, "" for all recorded ones
     that came to their end."""
     whole = calibrate.open_calibration(campaigns)
     return Page(whole.figures, whole.opened)
-
-
-def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
-    """Known differences, measured with two servers under load at once: rows arrangement, arm,
-    metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
-    scale), of the newest campaign of each question. A sleep is known by construction; work is
-    compared with the same work measured one server after the other, without that error; truth_pct
-    and told_pct are NaN where that is smaller than its interval is wide. Raises TooShort."""
-    newest = {q: asked[-1] for q in (*AT_ONCE, live.ALONE) if (asked := live.asks(opened, q))}
-    alone = newest.pop(live.ALONE, None)
-    if not newest:
-        raise live.TooShort(live.NONE.format("of two servers at once"))
-    sizes: dict[Any, float] = {}
-    if alone:
-        rows = alone.alone()
-        logs: Any = np.log1p(rows[["change_pct", "lo_pct", "hi_pct"]].astype(float) / 100)
-        # else nobody knows the size
-        sure = logs["change_pct"].abs() > logs["hi_pct"] - logs["lo_pct"]
-        sizes = rows[sure].set_index(["arm", "metric"])["change_pct"].to_dict()
-    shares = []
-    for question, r in newest.items():
-        rows = r.alone()
-        for each in rows[rows["metric"].isin(live.SIZES) & ~rows["control"]].to_dict("records"):
-            arm, metric = each["arm"], each["metric"]
-            known = sizes.get((arm, metric), math.nan)
-            if question == "rate-same":
-                known = 0.0
-            elif question == "rate-sleep":
-                base = r.judged(metric="mean_latency")
-                mean = base.loc[base["arm"] == r.study.baseline.name, "value"].median()
-                known = 100 * SLEEP_S / mean if metric == "mean_latency" else math.nan
-            share = (
-                100 * math.log1p(each["change_pct"] / 100) / math.log1p(known / 100)
-                if known
-                else math.nan
-            )
-            answer = (each[c] for c in ("change_pct", "lo_pct", "hi_pct", "verdict"))
-            shares.append((AT_ONCE[question], arm, metric, *answer, known, share))
-    columns = "arrangement arm metric change_pct lo_pct hi_pct verdict truth_pct told_pct"
-    return pd.DataFrame(shares, columns=columns.split())
 
 
 # -- tables for reading ------------------------------------------------------------------------------
@@ -359,7 +354,9 @@ TABLES: dict[str, Callable[[Page], pd.DataFrame]] = {
     "identical": lambda c: _changes(c.identical.drop(columns="workload")),
     "controls": lambda c: _changes(c.controls.sort_values("verdict", key=_wrong, kind="stable")),
     "slowdowns": lambda c: _changes(c.slowdowns),
-    "at-a-rate": lambda c: _changes(at_rate(c.opened).assign(told=_share)).drop(columns="told_pct"),
+    "at-a-rate": lambda c: _changes(c.at_rate.assign(told=_share)).drop(
+        columns=["told_pct", "half_pct"]
+    ),
     "repeats-by-instrument": _by("instrument"),
     "repeats-by-study": _by("study"),
     "scatter-between-sittings": _scatter,

@@ -35,6 +35,7 @@ class Calibration:
     identical = cached_property(lambda c: live.called(c.opened, control=False))
     controls = cached_property(lambda c: live.called(c.opened, control=True))
     slowdowns = cached_property(lambda c: live.slowdowns(c.opened))
+    at_rate = cached_property(lambda c: live.at_rate(c.opened))
     goals = cached_property(goals_table)
 
     @cached_property
@@ -59,25 +60,12 @@ class Calibration:
         return pd.DataFrame(rows)
 
     @cached_property
-    def cells(self) -> pd.DataFrame:
-        """The synthetic cells with the names of their noise and scatter, and in percent: covered_pct,
-        different_pct (of equal servers) and same_pct (false)."""
-        cells = self.figures["cells"]
-        n = cells["n"] / 100
-        return cells.assign(
-            noise_label=cells["noise"] + ", " + cells["dependence"].map("r {:g}".format),
-            scatter=cells["name"].replace(SCATTERS),
-            covered_pct=cells["covered"] / n,
-            different_pct=(cells["larger_0"] + cells["smaller_0"]) / n,
-            same_pct=(cells["same_2"] + cells["smaller_2"]) / n,
-        )
-
-    @cached_property
     def power(self) -> pd.DataFrame:
         """What campaigns say of true changes, the median cell of each scatter: columns scatter,
         truth_pct, named (the difference, of equal servers any) and same, in percent."""
         rows = []
-        for name, part in self.cells.groupby("scatter", sort=False):
+        cells = self.figures["cells"].replace({"name": SCATTERS})
+        for name, part in cells.groupby("name", sort=False):
             for t in truth.CELLS["truths_pct"]:
                 named = part[f"larger_{t}"] + (0 if t else part["smaller_0"])
                 shares = (100 * (c / part["n"]).median() for c in (named, part[f"same_{t}"]))

@@ -10,7 +10,9 @@ from scipy import stats
 
 from noisefloor.calibrate import live
 from noisefloor.calibrate.rivals import bounds
+from noisefloor.model import METRICS
 from noisefloor.stats.verdict import ALPHA, differs
+from noisefloor.text import amounts
 
 if TYPE_CHECKING:
     from noisefloor.calibrate.calibration import Calibration
@@ -136,7 +138,7 @@ def _called(c: "Calibration", goal: Goal) -> Measured:
     rows = getattr(c, goal["rows"])
     wrong, n = int(rows["verdict"].map(differs).sum()), len(rows)
     most = int(stats.binom.ppf(0.95, n, ALPHA))
-    where = f"throughput and processor time, {rows['campaign'].nunique()} campaigns"
+    where = f"throughput, processor time and p99 at a rate, {rows['campaign'].nunique()} campaigns"
     return f"{wrong} of {n}", f"at most {most}", where, wrong <= most
 
 
@@ -156,7 +158,36 @@ def _two(c: "Calibration", goal: Goal) -> Measured:
     return measured, "", where, worst["inside_pct"] >= 100 * goal["least"]
 
 
+def _told(c: "Calibration", goal: Goal) -> Measured:
+    """The share of a known difference that is measured as pages measure: on shared cores."""
+    known = c.at_rate.dropna(subset="told_pct").sort_values("told_pct")
+    known = known[known["arrangement"].isin((live.SHIPPED, live.AT_ONCE["rate-sleep"]))]
+    if known.empty:
+        raise live.TooShort(live.NONE.format("of known work, at once and in turn,"))
+    worst: Any = known.iloc[0]
+    share, half = worst["told_pct"], worst["half_pct"]
+    where = f"least of {len(known)}: {METRICS[worst['metric']].label}, {worst['arm']}"
+    measured = f"least {share:.0f} %, most {known['told_pct'].max():.0f} %"
+    bound = f"{share - half:.0f} to {share + half:.0f} %"
+    return measured, bound, where, share >= 100 * goal["least"]
+
+
+def _at_once(c: "Calibration", goal: Goal) -> Measured:
+    """How narrow the newest campaign of two identical servers at a rate is."""
+    rows = c.at_rate[c.at_rate["arrangement"].eq(live.AT_ONCE["rate-same"])]
+    rows = rows[rows["metric"].eq(goal["metric"])]
+    if rows.empty:
+        raise live.TooShort(live.NONE.format("of two identical servers at once"))
+    half = float((rows["hi_pct"] - rows["lo_pct"]).iloc[0]) / 2
+    newest = live.asks(c.opened, "rate-same")[-1]
+    measured = (
+        f"{amounts.plus_minus(round(half, 1))} after {newest.meta['spent_s'] / 60:.0f} minutes"
+    )
+    return measured, "", newest.folder.name, half <= goal["most_pct"]
+
+
 MEASURES: dict[str, Callable[["Calibration", Goal], Measured]] = {
     "covered": _covered, "false_words": _false_words, "files": _files, "mutants": _mutants,
     "sittings": _sittings, "heldout": _heldout, "called": _called, "known": _known, "two": _two,
+    "told": _told, "at_once": _at_once,
 }  # fmt: skip

@@ -36,15 +36,17 @@ def asks(opened: Iterable[Results], *questions: str) -> list[Results]:
 
 
 def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
-    """Verdict rows of throughput and processor time: of the A/A control, or (not `control`) of two
-    identical servers and of one server against itself. Joint rows where there are any, else each thread
-    count. Columns design, metric, workload, threads, change_pct, lo_pct, hi_pct, verdict, blocks and
-    campaign. Raises TooShort for none."""
+    """Verdict rows of throughput and processor time, and of p99 at a rate: of the A/A control, or (not
+    `control`) of two identical servers and of one server against itself. Joint rows where there are any,
+    else each thread count. Columns design, metric, workload, threads, change_pct, lo_pct, hi_pct, verdict,
+    blocks and campaign. Raises TooShort for none."""
     tables = []
-    for r in opened if control else asks(opened, "aa", "switched"):
+    for r in opened if control else asks(opened, "aa", "switched", "rate-same"):
         rows = r.alone()
-        rows = rows[rows["control"].astype(bool).eq(control) & rows["metric"].isin(COSTS)]
-        rows = rows[rows["lo_pct"].notna()]
+        leads = rows["metric"].isin(COSTS) | rows["metric"].isin(results.LATENCY) & rows["rate"].gt(
+            0
+        )
+        rows = rows[rows["control"].astype(bool).eq(control) & leads & rows["lo_pct"].notna()]
         several = rows.groupby(["workload", "metric"])["joint"].transform("any")
         tables.append(rows[rows["joint"].eq(True) | ~several].assign(campaign=r.folder.name))
     if not any(map(len, tables)):
@@ -110,38 +112,64 @@ def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
 
 # -- both servers at once, at a rate -----------------------------------------------------------------
 
-ALONE = "rate-alone"
+ALONE, SHIPPED = "rate-alone", "shared cores"
+AT_ONCE = {  # question: arrangement of the servers, or what is known of them
+    "rate-same": "identical servers",
+    "rate-sleep": "a sleep of 1 ms",
+    "rate-work": SHIPPED,
+    "rate-cores": "a core for each, swapped",
+    "rate-arrivals": "the same arrivals",
+}
 SIZES = (CPU, "mean_latency", "p99")
+SLEEP_S = 0.001  # of the arm that sleeps in every transaction
+
+
+def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
+    """Known differences, measured with two servers under load at once: rows arrangement, arm, metric,
+    change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log scale)
+    and half_pct (half its 95 % interval), of the newest campaign of each question. A sleep is known by
+    construction; work is compared with the same work measured one server after the other, where that is
+    not smaller than its interval is wide: else the last three are NaN. Raises TooShort."""
+    newest = {q: asked[-1] for q in (*AT_ONCE, ALONE) if (asked := asks(opened, q))}
+    if not newest.keys() & AT_ONCE.keys():
+        raise TooShort(NONE.format("of two servers at once"))
+    tables = [r.alone().assign(arrangement=AT_ONCE.get(q, q)) for q, r in newest.items()]
+    rows = pd.concat(tables, ignore_index=True)
+    rows = rows[rows["metric"].isin(SIZES) & ~rows["control"].astype(bool)]
+    key, ends = ["arm", "metric"], ["change_pct", "lo_pct", "hi_pct"]
+    change, lo, hi = (np.log1p(rows[c].astype(float) / 100) for c in ends)
+    rows, alone = rows.assign(log=change, error=(hi - lo) / 2), rows["arrangement"].eq(ALONE)
+    sure = rows[alone & (np.abs(change) > hi - lo)].rename(
+        columns={"log": "size", "error": "doubt"}
+    )
+    rows = rows[~alone].merge(sure[[*key, "size", "doubt"]], how="left", on=key)
+    rows.loc[rows["arrangement"].eq(AT_ONCE["rate-same"]), ["size", "doubt"]] = 0.0
+    if sleep := newest.get("rate-sleep"):
+        mean = sleep.judged(metric="mean_latency").groupby("arm")["value"].median()
+        slept = math.log1p(SLEEP_S / mean.get(sleep.study.baseline.name, math.nan))
+        asleep = rows["arrangement"].eq(AT_ONCE["rate-sleep"]) & rows["metric"].eq("mean_latency")
+        rows.loc[asleep, ["size", "doubt"]] = slept, 0.0
+    size = rows["size"].where(rows["size"].ne(0))
+    share = rows["log"] / size
+    half = np.hypot(rows["error"], share * rows["doubt"]) / size.abs()
+    shares = {"truth_pct": np.expm1(rows["size"]), "told_pct": share, "half_pct": half}
+    rows = rows[["arrangement", *key, *ends, "verdict"]]
+    return rows.assign(**{name: 100 * values for name, values in shares.items()})
 
 
 def recovered_share(opened: Sequence[Results]) -> dict[str, Any]:
     """The share of a known difference that two servers on shared cores tell: {"source", metric:
     {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
-    size is not known to a half. Each arm of known work is compared with the same work measured one server
-    after the other, and the arms are weighted by what is known of each. {} without both campaigns."""
-    newest = {q: asked[-1] for q in ("rate-work", ALONE) if (asked := asks(opened, q))}
+    size is not known to a half. The arms of known work are weighted by what is known of each. {} without
+    such work at once and one server after the other."""
+    newest = [asked[-1].folder.name for q in ("rate-work", ALONE) if (asked := asks(opened, q))]
     if len(newest) < 2:
         return {}
-    beside, alone = (newest[q].alone().set_index(["arm", "metric"]) for q in ("rate-work", ALONE))
-    table: dict[str, Any] = {"source": " against ".join(r.folder.name for r in newest.values())}
-    for metric in SIZES:
-        shares, weights = [], []
-        for arm in (a.name for a in newest[ALONE].study.arms if (a.name, metric) in beside.index):
-            (x, dx), (t, dt) = (_size(rows.loc[(arm, metric)]) for rows in (beside, alone))
-            if t > 2 * dt:  # else nobody knows how large it is
-                shares.append(x / t)
-                weights.append(1 / ((dx / t) ** 2 + (x * dt / t**2) ** 2))
-        if shares:
-            share, half = np.average(shares, weights=weights), 1 / math.sqrt(sum(weights))
-            numbers = (share, share - half, share + half)
-            keys = ("share_pct", "lo_pct", "hi_pct")
-            table[metric] = {
-                k: round(100 * float(n), 1) for k, n in zip(keys, numbers, strict=True)
-            }
+    table: dict[str, Any] = {"source": " against ".join(newest)}
+    rows = at_rate(opened).dropna(subset="told_pct")
+    for metric, part in rows[rows["arrangement"].eq(SHIPPED)].groupby("metric"):
+        weights = part["half_pct"] ** -2
+        share, half = np.average(part["told_pct"], weights=weights), weights.sum() ** -0.5
+        ends = {"share_pct": share, "lo_pct": share - half, "hi_pct": share + half}
+        table[str(metric)] = {name: round(float(end), 1) for name, end in ends.items()}
     return table
-
-
-def _size(row: Any) -> tuple[float, float]:
-    """A change on the log scale, and half its interval."""
-    lo, hi = math.log1p(row["lo_pct"] / 100), math.log1p(row["hi_pct"] / 100)
-    return math.log1p(row["change_pct"] / 100), (hi - lo) / 2
