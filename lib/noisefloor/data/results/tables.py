@@ -111,7 +111,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     threads, first_pct, second_pct, difference_pct, lo_pct, hi_pct and verdict (of the second against
     the first), a row a comparison that both verdict tables hold."""
     same = ["workload", "metric", "threads", "joint", "baseline", "arm"]
-    both = first[[*same, *_ENDS, "margin_pct"]].merge(
+    both = first[[*same, *_ENDS, "margin_pct", "verdict"]].merge(
         second[[*same, *_ENDS]], on=same, suffixes=("", " then")
     )
     lines = []
@@ -120,7 +120,8 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
         line += (row["change_pct"], row["change_pct then"], *map(percent, step))
         margin = math.log1p(row["margin_pct"] / 100)
-        lines.append((*line, stats.verdict.word(*step[1:], margin, row["metric"])))
+        word = row["verdict"] and stats.verdict.word(*step[1:], margin, row["metric"])
+        lines.append((*line, word))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
 
