@@ -18,8 +18,11 @@ from noisefloor.model import METRICS
 BEFORE = "353376bd"  # the last pages by the rule of 0.2
 MARGIN_PCT = 2.0  # of every metric, by that rule
 COLUMNS = ("page", "question", "comparison", "before", "now", "processor", "change_pct", "reason")
-PART_OF_KEY = ("question", "title", "claim_id", "workload", "metric", "threads", "baseline", "arm")
-NO_CHANGE = ("same", "cannot tell", "provisional", "not judged")
+PART_OF_KEY = (
+    *("question", "title", "claim_id", "workload", "metric", "threads", "baseline", "arm"),
+    "label",  # of a published claim
+)
+NO_CHANGE = ("same", "cannot tell", "provisional", "not judged", "")
 # a setting is compared by `ab` now, with these values no more
 NO_MORE = ("detect only", "minimal rows", "minimal and compressed", "all instruments")
 MOVED = {"mariadb": "mariadb-upgrade", "mariadb-thread-pool": "mariadb-upgrade"}

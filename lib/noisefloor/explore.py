@@ -78,7 +78,7 @@ def _workloads(folder: Path) -> list[str]:
 
 
 def _metrics(source: results.Results) -> dict[str, list[str]]:
-    """Workload -> its metrics that get a word, of those that a run of any campaign has."""
+    """Workload -> its metrics that are compared, of those that a run of any campaign has."""
     there: set[Any] = set()
     for each in source.every:
         rows = each.judged()[["workload", "metric"]].drop_duplicates()
@@ -279,13 +279,8 @@ class Question:
         parts = []
         for name, rows in self._parts:
             campaigns = self._campaigns(rows.iloc[0])
-            meta, many = campaigns[-1].meta, len(campaigns)
-            facts = (
-                name,
-                report.machine(meta),
-                report.engine(meta),
-                f"{many} campaigns" * (many > 1),
-            )
+            meta, n = campaigns[-1].meta, len(campaigns)
+            facts = name, report.machine(meta), report.engine(meta), f"{n} campaigns" * (n > 1)
             words = ", ".join(dict.fromkeys(filter(None, facts)))
             parts.append(report.verdict_table(rows, words).markup)
         if len(self.apart):

@@ -223,6 +223,7 @@ PROFILES = {
 }
 
 SAME, CANNOT_TELL, PROVISIONAL = "same", "cannot tell", "provisional"  # the last lacks sittings
+NO_WORD = (CANNOT_TELL, PROVISIONAL, "")  # what stands in the place of a word
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
 TWICE = "the same twice"  # what readers call it

@@ -261,8 +261,8 @@ def judge_campaign(
     saturated: Saturated,
     pair_seconds: float,
 ) -> pd.DataFrame:
-    """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one
-    without."""
+    """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one without. Mean
+    latency is shown as p50 is, without a word, where the question is not about it."""
     plan = declared or {}
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
@@ -279,7 +279,8 @@ def judge_campaign(
         one_start=study.floor_from,
         beside=_beside(study),
     )
-    return _at_the_knee(rows, saturated, int(plan.get("pairs", 1)))
+    bare = {(w.name, m) for w in study.workloads for m in {"mean_latency"} - {*w.deciding}}
+    return _worded(rows, saturated, int(plan.get("pairs", 1)), bare)
 
 
 def _beside(study: Study) -> dict[str, int]:
@@ -299,11 +300,12 @@ def _is_explained(warning: str, blocks: float) -> bool:
     return blocks >= int(warning.given["declared"])
 
 
-def _at_the_knee(rows: pd.DataFrame, saturated: Saturated, pairs: int) -> pd.DataFrame:
-    """The rows, with neither interval nor word where too many windows were saturated; pairs: windows of
-    a block."""
-    nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
-    nothing |= dict.fromkeys(("lo_pct", "hi_pct", "runs_needed", "minutes_needed"), math.nan)
+def _worded(rows: pd.DataFrame, saturated: Saturated, pairs: int, bare: set[Any]) -> pd.DataFrame:
+    """The rows, with neither interval nor word where too many windows were saturated, and without a word
+    where their (workload, metric) is `bare`; pairs: windows of a block."""
+    nan, unclear = math.nan, stats.verdict.CANNOT_TELL
+    silent = {"verdict": "", "worse": False, "known": "", "runs_needed": nan, "minutes_needed": nan}
+    nothing = silent | {"verdict": unclear, "lo_pct": nan, "hi_pct": nan}
     judged: list[dict[Any, Any]] = rows.to_dict("records")
     for row in judged:
         full, windows = saturated.get(row["workload"], {}).get(row["arm"], (0, 0))
@@ -313,4 +315,5 @@ def _at_the_knee(rows: pd.DataFrame, saturated: Saturated, pairs: int) -> pd.Dat
             others = [w for w in row["warnings"] if not _is_explained(w, windows / pairs)]
             row["warnings"] = [Reason(why, full=full, windows=windows), *others]
         row |= nothing if knee else {}
+        row |= silent if (row["workload"], row["metric"]) in bare else {}
     return pd.DataFrame(judged, columns=rows.columns).astype({"threads": "Int64"})

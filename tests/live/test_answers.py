@@ -329,6 +329,9 @@ def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):
     assert (
         f"gives 0 of its {len(judged)} comparisons a word; one word in twenty may be wrong" in said
     )
+    silent = r.verdicts["verdict"].mask(r.verdicts["metric"].eq("tps"), "")
+    vars(r)["verdicts"] = r.verdicts.assign(verdict=silent)  # what carries no word does not count
+    assert f"gives 0 of its {judged['metric'].ne('tps').sum()} comp" in text(report.rule(r))
 
 
 def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):

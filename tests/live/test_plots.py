@@ -162,6 +162,22 @@ def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
     assert said in plots.alt(table)
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_row_without_a_word_is_drawn_with_its_numbers_alone(narrow):
+    rows = [("mean_latency", n, "encrypted", 4.0, 1.0, "") for n in range(1, 13)]
+    table = verdicts(rows)
+    one = table.head(1)
+    drawn = [texts(plots.threads_figure(t, "mean_latency", narrow=narrow)) for t in (one, table)]
+    signs = {*markup.GLYPHS.values(), *markup.GLYPHS}  # where words have no room
+    assert [t for part in drawn for t in part if t.strip() in signs] == []
+    assert ("+4.0 %" in drawn[0]) == (not narrow)
+    numbers = "+4.0 % (+3.0 to +5.0 %)"
+    assert (numbers in texts(plots.dots(one, narrow=narrow))) == (not narrow)
+    assert plots.alt(one).replace("\u202f", " ").endswith(f"against plain: {numbers}.")
+    ranged = one.assign(sittings=2, asked=1, ranged=True)
+    assert "range of 2 boots" in " ".join(texts(plots.dots(ranged, narrow=narrow)))
+
+
 @pytest.mark.parametrize(
     ("more", "metric", "panels"),
     [

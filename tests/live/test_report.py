@@ -154,6 +154,21 @@ def test_a_caption_says_which_rows_have_no_word_yet():
     assert report.finding(table) == said
 
 
+def test_a_row_without_a_word_has_an_empty_cell_and_its_numbers():
+    rows = [("mean_latency", t, "encrypted", 9.0 + t, 2.0, "") for t in (1, 2, 4)]
+    table = verdicts(rows, known="")
+    assert report.finding(table) == "Mean latency. Without a verdict: 1, 2, 4 threads."
+    shown = report.verdict_table(table)
+    assert "nf-badge" not in shown.markup
+    assert shown.markup.count("<td></td>") == 3
+    assert " 1 +10.0 % +8.0 to +12.0 % " in text(shown)
+    r = Rows(("EPYC", table))
+    said = amounts.ascii_only(report.headline_of(r.verdicts.iloc[0], r))
+    size = "+10.0 to +13.0 % mean latency at 1, 2 and 4 threads (+8.0 to +15.0 %)"
+    assert said == f"Encrypted against plain: {size}."
+    assert [row["verdict"] for row in report.records(table)] == 3 * [""]
+
+
 def test_a_caption_of_one_arm_and_thread_count_has_the_word_alone():
     many = [("cpu_per_transaction", t, "encrypted", 9.0, 2.0, "more") for t in (1, 2, 4, 64)]
     table = verdicts([*many, ("p95", 64, "encrypted", 9.0, 2.0, "slower")])
@@ -706,6 +721,22 @@ def test_a_question_is_answered_in_one_sentence_that_names_one_of_several_arms(
     report.save(table, "short", {"finished": "2026-11-22"}, title="What?", primary=[table.loc[0]])
     page_of(tmp_path, json.loads((home / "data" / "processed" / "short.json").read_text()))
     assert f"What? {answer}. 12 pairs, EPYC, 2026-11-22" in text(report.index(tmp_path).read_text())
+
+
+def test_the_foot_of_the_index_says_how_many_words_all_pages_print(home, tmp_path):
+    """Neither controls nor rows without a word count; chance makes one of twenty wrong, at most."""
+    kinds = [*15 * ["more"], *15 * ["same"], *9 * ["cannot tell"], "provisional", "", "less"]
+    rows = [("cpu_per_transaction", n, "encrypted", 1.0, 3.0, w) for n, w in enumerate(kinds)]
+    for name in ("one", "other"):
+        table = verdicts(rows).assign(control=[False] * (len(rows) - 1) + [True])
+        report.save(table, name, {"finished": "2026-11-22"}, title=name, primary=[table.loc[0]])
+        page_of(tmp_path, json.loads((home / "data" / "processed" / f"{name}.json").read_text()))
+    said = text(report.index(tmp_path).read_text())
+    total = "All pages together give 60 comparisons a word. "
+    foot = said[said.index("cannot tell. ") :]  # what the table ends with
+    assert foot.startswith(f"cannot tell. {total}")
+    assert "at most 5 of 100 campaigns, so at most about 3 of these words" in foot
+    assert "comparisons a word" not in text(report.index(tmp_path, []).read_text())
 
 
 def test_the_index_draws_each_thread_count_by_itself():

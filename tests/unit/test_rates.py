@@ -187,6 +187,24 @@ def test_a_sitting_that_saturated_says_nothing_beside_another(ab):
     assert (row["sittings"], row["verdict"]) == (1, PROVISIONAL)
 
 
+@pytest.mark.parametrize(("deciding", "word"), [(("p99",), ""), (("mean_latency",), "slower")])
+def test_mean_latency_has_its_interval_and_a_word_only_where_it_decides(ab, deciding, word):
+    study = replace(ab, workloads=(replace(ab.workloads[0], deciding=deciding),), margin_pct=2.0)
+    table = judged(study, metric="mean_latency")
+    whole = question.combined([("boot", table)], study, "a CPU")
+    for row in (
+        table.iloc[0],
+        whole.iloc[0],
+    ):  # of the campaign, and of all sittings of the question
+        assert (row["verdict"], bool(row["worse"])) == (word, word == "slower")
+        assert row["lo_pct"] > 5
+    unclear = judged(study, metric="mean_latency", swing=0.3).iloc[0]
+    assert unclear["lo_pct"] < 0 < unclear["hi_pct"]
+    silent = [unclear["known"] == "", *unclear[["runs_needed", "minutes_needed"]].isna()]
+    assert silent == 3 * [not word]
+    assert judged(study, metric="mean_latency", full=3).iloc[0]["verdict"] == (word and CANNOT_TELL)
+
+
 def test_comparisons_at_all_rates_hold_95_percent_together():
     study = studies.load(Request("binlog-encryption", "rate", profile="standard"))
     assert len(study.workloads) == 4

@@ -1,6 +1,7 @@
 """docs/words-changed.csv: the words of published pages that changed since 0.2, and why."""
 
 import csv
+from collections import Counter
 
 import pytest
 
@@ -25,11 +26,18 @@ def test_every_row_has_another_word_and_a_reason():
     assert [r for r in LISTED if r["before"] == r["now"] or not r["reason"]] == []
 
 
+def test_no_two_rows_of_a_page_are_taken_for_one_comparison():
+    for page, rows in words_changed.pages_now().items():
+        keys = Counter((words_changed.key(row), row.get("processor")) for row in rows)
+        assert [key for key, n in keys.items() if n > 1] == [], page
+
+
 def test_a_word_of_the_metric_is_compared_as_0_2_wrote_it():
     assert words_changed.worse(row("more", metric="cpu_per_transaction")) == "slower"
     assert words_changed.worse(row("smaller", worse="False")) == "faster"
     assert words_changed.worse(row("provisional", worse="False")) == "provisional"
     assert words_changed.worse({"verdict": "slower"}) == "slower"  # 0.2 has no column `worse`
+    assert words_changed.worse(row("", worse="False")) == ""
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,12 @@ from noisefloor.text import amounts
 from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
-MORE = [
-    *("question", "rate", "processor", "sittings", "asked", "ranged"),
-    *("next_lo_pct", "next_hi_pct"),
-]
 RESULT = [
     *("question", "workload", "rate", "threads", "joint", "metric", "baseline", "arm", "processor"),
     *("verdict", "change_pct", "lo_pct", "hi_pct", "margin_pct", "sittings", "asked"),
     *("next_lo_pct", "next_hi_pct"),
 ]  # of `Results.result`
+MORE = ["question", "rate", "processor", "sittings", "asked", "ranged", *RESULT[-2:]]
 _TAU = Path(__file__).parents[1] / "tau.json"
 
 
@@ -93,19 +90,22 @@ def combined(
 
     tables: (sitting, verdict table of a campaign) in the order of time. The rows, remarks and A/A
     controls are those of the newest, its changes are replaced by what all sittings say. A joint row
-    stays where every campaign has one."""
+    stays where every campaign has one, and no two thread counts lie on opposite sides of zero."""
     newest = tables[-1][1]
     by_key = [
         (sitting, {_key(row): row for row in table.to_dict("records")}) for sitting, table in tables
     ]
-    rows = []
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for key, row in by_key[-1][1].items():
         repeats = [(sitting, table[key]) for sitting, table in by_key if key in table]
         if row["joint"] and len(repeats) < len(tables):
             continue
-        rows.append(_row(row, repeats[-1:] if row["control"] else repeats, study, processor))
-    columns = dict.fromkeys([*newest.columns, *MORE])
-    out = pd.DataFrame(rows, columns=list(columns)).reset_index(drop=True)
+        rows[key] = _row(row, repeats[-1:] if row["control"] else repeats, study, processor)
+    arms = {key: (*key[:2], *key[4:]) for key in rows}  # whatever the thread count
+    each = [(arms[key], row) for key, row in rows.items() if not row["joint"]]
+    apart = {a for a, x in each if x["lo_pct"] > 0} & {a for a, x in each if x["hi_pct"] < 0}
+    kept = [row for key, row in rows.items() if not row["joint"] or arms[key] not in apart]
+    out = pd.DataFrame(kept, columns=list(dict.fromkeys([*newest.columns, *MORE])))
     out["threads"] = out["threads"].astype("Int64")
     return out.astype({"joint": bool, "control": bool, "worse": bool, "ranged": bool})
 
@@ -143,18 +143,16 @@ def _row(
             out[column] = percent(value) if math.isfinite(value) else math.nan
         out["ranged"] = both.ranged
         margin = math.log1p(row["margin_pct"] / 100)
-        out["verdict"] = verdict.word(lo, hi, margin, metric)
+        out["verdict"] = row["verdict"] and verdict.word(lo, hi, margin, metric)  # none stays none
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
     out["known"] = amounts.ascii_only(amounts.bounds(out["lo_pct"], out["hi_pct"], metric))
     if repeats[1:]:  # the newest would need as many by itself
         out["runs_needed"] = out["minutes_needed"] = math.nan
-    if n < asked:
-        out["verdict"] = verdict.PROVISIONAL
-        warnings.insert(0, Reason(Why.SO_FAR, sittings=n, asked=asked))
-    elif out["ranged"]:
-        out["verdict"] = verdict.PROVISIONAL
-        warnings.insert(0, Reason(Why.RANGE, sittings=n))
+    lacking = n < asked and row["verdict"]
+    if lacking or out["ranged"]:
+        out["verdict"] = row["verdict"] and verdict.PROVISIONAL
+        warnings.insert(0, Reason(Why.SO_FAR if lacking else Why.RANGE, sittings=n, asked=asked))
     out["worse"] = verdict.worse(out["verdict"], metric)
     if out["verdict"] != verdict.CANNOT_TELL:
         out["known"], out["minutes_needed"] = "", math.nan

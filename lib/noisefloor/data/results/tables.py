@@ -109,7 +109,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     threads, first_pct, second_pct, difference_pct, lo_pct, hi_pct and verdict (of the second against
     the first), a row a comparison that both verdict tables hold."""
     same = ["workload", "metric", "threads", "joint", "baseline", "arm"]
-    both = first[[*same, *_ENDS, "margin_pct"]].merge(
+    both = first[[*same, *_ENDS, "margin_pct", "verdict"]].merge(
         second[[*same, *_ENDS]], on=same, suffixes=("", " then")
     )
     lines = []
@@ -122,6 +122,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
         line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
         line += (row["change_pct"], row["change_pct then"], *map(percent, (step, lo, hi)))
         margin = math.log1p(row["margin_pct"] / 100)
-        lines.append((*line, stats.verdict.word(lo, hi, margin, row["metric"])))
+        word = row["verdict"] and stats.verdict.word(lo, hi, margin, row["metric"])
+        lines.append((*line, word))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])

@@ -113,7 +113,7 @@ def alt(verdicts: pd.DataFrame) -> str:
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
             f"{f' {where}' if where else ''}, {arm_label(row.arm)} against {row.baseline}: "
-            f"{canvas.verdict_label(row)}, {canvas.numbers(row)}"
+            f"{', '.join(filter(None, (canvas.verdict_label(row), canvas.numbers(row))))}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."
 

@@ -363,7 +363,7 @@ def point(
 
 def is_range(row: Any) -> bool:
     """Whether the ends of a row are no interval, but the range of those of its sittings."""
-    return row.verdict == PROVISIONAL and bool(row.ranged)
+    return row.verdict in (PROVISIONAL, "") and getattr(row, "ranged", 0) == 1
 
 
 def verdict_label(row: Any, short: bool = False) -> str:

@@ -167,7 +167,7 @@ def _against_threads(
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = GLYPHS[kind(row.verdict)] if crowded else _words(row, short, not small)
+            words = GLYPHS.get(kind(row.verdict), "") if crowded else _words(row, short, not small)
             canvas.judged(ax, x, row, limit, ink[arm], "o", words, short)
     for row in joint.itertuples():
         x, words = end + place[row.arm], _words(row, small)
@@ -207,7 +207,7 @@ def _words(row: Any, short: bool, sized: bool = False) -> str:
     """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
     word = canvas.verdict_label(row, True)  # that it is a range shows the thin bar
     word = textwrap.fill(word, 7, break_long_words=False) if short else word
-    return f"{word}\n{canvas.size(row)}" if sized or not short else word
+    return f"{word}\n{canvas.size(row)}".strip() if sized or not short else word
 
 
 # -- against load ----------------------------------------------------------------------------------

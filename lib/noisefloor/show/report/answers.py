@@ -373,7 +373,7 @@ def _over_all(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(r: Results, rows: pd.DataFrame) -> str:
     """Verdicts in a few words, of several thread counts those over all of them."""
-    rows = _over_all(_asked_about(r, rows))
+    rows = _over_all(_asked_about(r, rows[rows["verdict"].ne("")]))
     if len(rows) > FEW:
         return piece("badges", _counted(rows), lines=False)
     several = differing(rows, "workload", "arm")

@@ -11,7 +11,7 @@ import pandas as pd
 from noisefloor import studies
 from noisefloor.data import results
 from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, NO_WORD
 from noisefloor.show.markup import TOLD, Shown, cell, has_value, piece, say
 from noisefloor.show.report import statement, words
 from noisefloor.show.report.answers import command
@@ -24,7 +24,6 @@ from noisefloor.show.report.pieces import (
     verdict_table,
 )
 from noisefloor.show.rows import ENDS, Row, arm_label, joint, metric_label
-from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL
 from noisefloor.text import amounts, upper
 from noisefloor.text.amounts import percent
 
@@ -104,7 +103,7 @@ def expectation(r: Results) -> Shown | None:
 
 def rule(r: Results) -> Shown:
     """How a word is given: the margins of the page's metrics, how many words it prints."""
-    judged = r.verdicts[~r.verdicts["control"]]
+    judged = r.verdicts[~r.verdicts["control"] & r.verdicts["verdict"].ne("")]
     margins: dict[float, list[str]] = {}
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
         margins.setdefault(margin, []).append(metric_label(str(metric), True))
@@ -112,9 +111,8 @@ def rule(r: Results) -> Shown:
         f"{amounts.plus_minus(margin)} for {', '.join(names)}"
         for margin, names in sorted(margins.items())
     ]
-    n = int((~judged["verdict"].isin((CANNOT_TELL, PROVISIONAL))).sum())
-    facts = {"margins": "; ".join(each), "words": n, "of": len(judged)}
-    return remark(say("rule", **facts))
+    n = int((~judged["verdict"].isin(NO_WORD)).sum())
+    return remark(say("rule", margins="; ".join(each), words=n, of=len(judged)))
 
 
 def outcome(r: Results) -> Shown:

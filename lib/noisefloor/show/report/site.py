@@ -14,6 +14,7 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data.results import SHORT
+from noisefloor.model import NO_WORD
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
@@ -21,7 +22,7 @@ from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
 from noisefloor.show.report.pages import PARTS, placed
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import headline_of
-from noisefloor.stats.verdict import PROVISIONAL, differs
+from noisefloor.stats.verdict import ALPHA, PROVISIONAL, differs
 from noisefloor.text import amounts
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -46,7 +47,10 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
     published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
     short = [f for f in facts.values() if f.get("profile") in SHORT]
     scale, yours = {t: _x(t) for t in _TICKS}, _yours(short)
-    body = piece("index", rows, scale, sorted(failed), yours, published, amounts)
+    every_row = (row for of_page in facts.values() for row in of_page.get("comparisons", ()))
+    n = sum(row["verdict"] not in NO_WORD and not row.get("control") for row in every_row)
+    total = say("total", words=n, missed=100 * ALPHA, wrong=round(n * ALPHA)) if n else ""
+    body = piece("index", rows, scale, sorted(failed), yours, published, amounts, total)
     title = "What does it really cost?"
     page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})

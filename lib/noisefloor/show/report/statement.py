@@ -259,7 +259,7 @@ class Part:
         size = amounts.from_to(least, amounts.size(change, metric))
         if self.multiplied:
             of = f"the {terms.noun}" if whole else ""
-        elif self.verdict == PROVISIONAL and not amounts.large(change, metric):
+        elif self.verdict in (PROVISIONAL, "") and not amounts.large(change, metric):
             several = amounts.interval(min(changes), max(changes), metric)
             size = several if len(changes) > 1 else words.change(self._far)
             of = terms.noun if whole else ""

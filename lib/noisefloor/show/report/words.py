@@ -37,7 +37,7 @@ WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
 # the order in which a caption tells them
-KINDS = ("worse", "better", SAME, CANNOT_TELL, PROVISIONAL)
+KINDS = ("worse", "better", SAME, CANNOT_TELL, PROVISIONAL, "")
 
 
 class ReportError(Refusal):
@@ -55,7 +55,7 @@ def sentence(row: Row) -> str:
     verdict = row["verdict"]
     size = amounts.change(row["change_pct"], row["metric"], known=verdict)
     answer = f"{verdict}, {amounts.around(size, interval_text(row))}"
-    if verdict == PROVISIONAL:
+    if verdict in (PROVISIONAL, ""):
         answer = amounts.around(change(row), inside(row))
     about = f"{metric_label(row['metric'])} {at(row)}".strip()
     return sentences((f"{about}: {answer}", *doubts(row), settle_clause(row)))
@@ -95,9 +95,9 @@ def inside(row: Row, brief: bool = False) -> str:
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
-    if row["verdict"] != PROVISIONAL:
+    if row["verdict"] not in (PROVISIONAL, ""):
         return ends
-    if brief:
+    if brief or not row["verdict"]:
         return f"range {ends}" if row.get("ranged") else ends
     if not row.get("ranged"):
         return f"{ends}, {word(row)}"
@@ -305,7 +305,7 @@ def finding(verdicts: pd.DataFrame) -> str:
         place = at(first) if alike and not _at_rates(rows) else ""
         where = f" {place}" if place else ""
         few, many = [], []
-        names = rows.apply(word, axis=1)
+        names = rows.apply(word, axis=1).replace("", "without a verdict")
         turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
         for name in dict.fromkeys(names.loc[turn.sort_values(kind="stable").index]):
             chosen = rows[names.eq(name)]
