@@ -434,7 +434,10 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
 
 @pytest.mark.parametrize(
     ("boots", "said"),
-    [(1, "Provisional, boot 1 of 3 (another takes 23 minutes): 2026"), (3, "Range of 3 boots: 2026")],
+    [
+        (1, "Provisional, boot 1 of 3 (another takes 23 minutes): 2026"),
+        (3, "Range of 3 boots: 2026"),
+    ],
 )
 def test_where_boots_are_lacking_the_box_says_how_long_another_takes(boots, said):
     """The median of its campaigns: no half width, because the scatter between boots is not known."""
