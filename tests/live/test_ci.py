@@ -742,20 +742,18 @@ def alarms(jobs, metric, **rule):
     return np.mean(several)
 
 
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_job_on_logs_says_a_difference_in_at_most_six_of_a_hundred_cases(
-    recorded_blocks, restarts
-):
-    """Five runs before and five after: of one start of the server each, or of ten."""
-    coins = np.random.default_rng(1)
-    counts, _, _ = recorded_blocks.shape
+@pytest.mark.parametrize(("restarts", "most"), [(True, 0.06), (False, 0.16)])
+def test_a_job_on_logs_of_one_server_seldom_says_a_difference(recorded_blocks, restarts, most):
+    """Five runs before and five after: of ten starts of the server, or of one on each side. Docs say both
+    rates."""
+    coins, counts = np.random.default_rng(1), len(recorded_blocks)
     jobs = np.empty((JOBS, 2, 5))
     for one in jobs:
         of_count = coins.permuted(
             coins.permutation(recorded_blocks[coins.integers(counts)]), axis=1
         )
         one[:] = of_count[:10, 0].reshape(2, 5) if restarts else of_count[:2, :5]
-    assert alarms(jobs, "tps", restarts=restarts) <= 0.06
+    assert alarms(jobs, "tps", restarts=restarts) <= most
 
 
 def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_runs):

@@ -190,7 +190,7 @@ def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
     figure = plots.threads_figure(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
-    named = "TPS: change, 95 % interval (↑ faster, ↓ slower)"  # where no title says it
+    named = "TPS: change (↑ faster, ↓ slower)"  # where no title says it
     assert texts(figure).count(named) == (0 if isinstance(metric, list) else 2)
 
 
@@ -383,10 +383,10 @@ FIGURES = {
 }
 SAID = {
     "threads": {
-        *("slower\n−4.0 %", "same\n−0.1 %", "within ±2 %\ncounts as same"),
-        *("cannot tell\n−1.0 %", "slower\n−1.7 %"),  # at 4 threads, the joint effect
+        *("slower\n−4.0 %", "same\n−0.1 %", "shaded: within ±2 % counts as same"),
+        *("cannot\ntell\n−1.0 %", "slower\n−1.7 %"),  # at 4 threads, the joint effect
         *("encrypted against plain", "the same twice"),
-        "change, 95 % interval (↑ faster, ↓ slower)",
+        "change (↑ faster, ↓ slower)",
     },
     "timeline": {
         *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not counted"),

@@ -83,7 +83,7 @@ def threads_figure(
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=False):
         margin, shown = panel["margin_pct"].max(), panel["metric"].iloc[0]
         canvas.band(ax, margin)
-        _against_threads(ax, panel, scale, ink, small, published)
+        _against_threads(ax, panel, scale, ink, small, published, not narrow)
         rows: list[Any] = [*panel.itertuples()]
         names = {
             row.arm: arm_label(row.arm) + ("" if row.control else f" against {row.baseline}")
@@ -129,8 +129,9 @@ def _against_threads(
     ink: Inks,
     small: bool,
     published: pd.DataFrame,
+    sized: bool,
 ) -> None:
-    """Draw one panel."""
+    """Draw one panel; sized: with changes beside the words."""
     row: Any
     low, high, limit = scale
     real, single = panel[~panel["control"]], panel[~panel["joint"] & panel["threads"].notna()]
@@ -167,10 +168,10 @@ def _against_threads(
         ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            words = GLYPHS.get(kind(row.verdict), "") if crowded else _words(row, short, not small)
+            words = GLYPHS.get(kind(row.verdict), "") if crowded else _words(row, short, sized)
             canvas.judged(ax, x, row, limit, ink[arm], "o", words, short)
     for row in joint.itertuples():
-        x, words = end + place[row.arm], _words(row, small)
+        x, words = end + place[row.arm], _words(row, small, sized)
         canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
     named: dict[str, tuple[float, float]] = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
