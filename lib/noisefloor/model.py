@@ -60,6 +60,7 @@ def _metrics() -> dict[str, Metric]:
 
 METRICS = _metrics()
 QUANTILES = {m.name: m.quantile for m in METRICS.values() if m.quantile}  # of latency
+BEYOND = 10  # transactions that are slower than a percentile, at least
 _UNKNOWN = Metric("", "", "", "higher")  # of a published claim, queries a second: more is better
 
 
@@ -291,9 +292,10 @@ class Request:
     `old`: the build that an upgrade comes from; `threads`, `budget_min`, `margin_pct`: (), 0 for the
     profile's and each metric's own. Of an own study: `settings`, ``VARIABLE=VALUE,VALUE`` each;
     `workload`, a script of sysbench, or the path of the user's own in its place, `lua`; `rate`, as
-    `studies.ab.offered` takes it, 0 for as many as it can do. `server`: the URL of one that Noisefloor did
-    not start, and what is measured on it all the same (`allow`); `clients`: the address of the cluster
-    whose workers load; `seed`: of the coins, None for a new one."""
+    `studies.ab.offered` takes it, 0 for as many as it can do; `capacity`: what it is a
+    share of, once measured. `server`: the URL of one that Noisefloor did not start, and what is measured on
+    it all the same (`allow`); `clients`: the address of the cluster whose workers load; `seed`: of the
+    coins, None for a new one."""
 
     study: str
     question: str = ""
@@ -307,6 +309,7 @@ class Request:
     workload: str = "oltp_read_write"
     lua: str = ""
     rate: int | str = 0
+    capacity: int = 0
     allow: tuple[str, ...] = ()
     server: str = ""
     clients: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor import stats
+from noisefloor import model, stats
 from noisefloor.model import CONTROL_SUFFIX, SIDE_BY_SIDE, Arm, Study, StudyError, Workload
 from noisefloor.text.reasons import Reason, Why
 
@@ -139,7 +139,7 @@ def _fitting(study: Study, blocks: int) -> int:
     compared = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
     block = 60 * study.profile.budget_min / (blocks * arms) - starting_s(study)
-    return max(1, int(block * arms / sum(pair_s(study, c) for c in compared)))
+    return max(1, int(block * arms / sum(_pair_s(study, c) for c in compared)))
 
 
 def slice_s(study: Study, cell: Cell) -> float:
@@ -147,7 +147,7 @@ def slice_s(study: Study, cell: Cell) -> float:
     return max(study.profile.slice_s, cell.workload.slices.get(str(cell.threads), 0))
 
 
-def pair_s(study: Study, cell: Cell) -> float:
+def _pair_s(study: Study, cell: Cell) -> float:
     """Seconds that a pair of a comparison takes, with what is lost between two slices."""
     return (1 if at_once(study, cell.workload) else 2) * (slice_s(study, cell) + LOST_S)
 
@@ -167,14 +167,14 @@ def starting_s(study: Study) -> float:
 def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[str, float]:
     """{metric: half width in percent} of the interval of one thread count or rate, the widest of
     them, by the recorded A/A noise of the first workload; without the metrics of which nothing is
-    recorded."""
+    recorded, and the percentiles of `too_few`."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
     together = sum(c.workload is work and not c.control for c in cells(study))
     together += _beside(study).get(work.name, 0)  # as they are judged
     q = 1 - stats.verdict.ALPHA / together / 2
     half_widths: dict[str, float] = {}
-    for metric in work.deciding:
+    for metric in (m for m in work.deciding if m not in too_few(study, fit)):
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
             continue
@@ -192,6 +192,20 @@ def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[
     return half_widths
 
 
+def too_few(study: Study, pairs: int = 0) -> dict[str, Reason]:
+    """Percentile -> why no block of so many pairs (0: of as many as fit) gives it for the first
+    workload: at a rate it has too few transactions."""
+    work = study.workloads[0]
+    window_s = min(slice_s(study, c) for c in cells(study) if c.workload is work)
+    n = work.rate * window_s * (pairs or _fitting(study, study.profile.blocks))
+    noun = "connections" if work.tool == "connect" else "transactions"
+    return {
+        m: Reason(Why.TOO_FEW, metric=m, n=n, noun=noun, least=least)
+        for m, q in model.QUANTILES.items()
+        if work.rate and m in work.metrics and n < (least := round(model.BEYOND / (1 - q)))
+    }
+
+
 def quickest_min(study: Study) -> int:
     """Whole minutes in which a campaign of the profile's blocks can end, about."""
     return math.ceil(least_min(study, {"blocks": study.profile.blocks}))
@@ -199,7 +213,7 @@ def quickest_min(study: Study) -> int:
 
 def least_min(study: Study, declared: Mapping[str, Any]) -> float:
     """Minutes of measuring that one pair of every comparison in every block takes, about."""
-    each = [pair_s(study, c) for c in cells(study) if not c.control]
+    each = [_pair_s(study, c) for c in cells(study) if not c.control]
     blocks = 1 if study.design == "switched" else len(study.arms)
     return declared["blocks"] * (sum(each) + blocks * starting_s(study)) / 60
 
@@ -210,7 +224,7 @@ def _has_time(study: Study) -> bool:
     if study.design == "switched":
         return True
     cell = next(c for c in cells(study) if c.control)
-    blocks_s = CONTROL_BLOCKS * (starting_s(study) + pair_s(study, cell))
+    blocks_s = CONTROL_BLOCKS * (starting_s(study) + _pair_s(study, cell))
     return blocks_s <= CONTROL_SHARE * 60 * study.profile.budget_min
 
 
@@ -234,7 +248,7 @@ def turns(seed: int, study: Study, declared: Mapping[str, Any]) -> list[tuple[in
 def share_s(study: Study, turns_: list[tuple[int, Arm | None]]) -> float:
     """Seconds of the budget that a block has for its pairs; blocks of the control have one pair."""
     control = sum(arm == study.control for _, arm in turns_)
-    lost = control * pair_s(study, next(c for c in cells(study) if c.control))
+    lost = control * _pair_s(study, next(c for c in cells(study) if c.control))
     whole = 60 * study.profile.budget_min - lost - len(turns_) * starting_s(study)
     return whole / (len(turns_) - control)
 

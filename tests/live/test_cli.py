@@ -389,3 +389,30 @@ def test_run_and_ab_answer_first_and_name_the_page_last(args, where, measured):
     long = done(*args, "--verbose").splitlines()
     assert long[: len(short)] == short
     assert len(long) == len(short) + 1 + count
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("run", "binlog-encryption", "--profile", "smoke"), ("ab", "binlog_encryption=OFF,ON")],
+    ids=["run", "ab"],
+)
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("more", "worse"), ("less", "better"), ("cannot tell", "cannot-tell"), ("same", "same")],
+)
+def test_run_and_ab_fail_on_the_verdict_that_their_answer_begins_with(
+    args, word, kind, measured, monkeypatch
+):
+    lead, *others = results.headlines(results.load(paths.runs() / measured))
+    lead["verdict"] = word
+    monkeypatch.setattr(results, "headlines", lambda r: [lead, *others])
+    for words in ("", "worse", "better", "cannot-tell", "worse,better,cannot-tell"):
+        code = 3 if kind in words.split(",") else 0
+        assert done(*args, "--fail-on", words, code=code) == done(*args)
+        assert json.loads(done(*args, "--fail-on", words, "--json", code=code))["comparisons"]
+
+
+def test_where_nothing_leads_run_cannot_tell(measured, monkeypatch):
+    monkeypatch.setattr(results, "headlines", lambda r: [])
+    done("run", "binlog-encryption", "--fail-on", "worse")
+    done("run", "binlog-encryption", "--fail-on", "cannot-tell", code=3)

@@ -4,6 +4,7 @@ import html
 import json
 import math
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from noisefloor.show.markup import piece
 from noisefloor.show.report import answers
 
 RATES = (100, 200, 400)
+ONE = "settings-doublewrite-standard-20261129-233625"
 TLS = "ssl-connections-rate-standard-20261129-164506"
 
 
@@ -279,6 +281,39 @@ def test_transactions_at_a_rate_have_their_figure_and_their_field():
     assert (kept.gt(0.97) & kept.lt(1.03)).all(axis=None)
     assert by.loc["99th percentile latency, ms"].gt(by.loc["Median latency, ms"]).all(axis=None)
     assert "Each load in units" in shown
+
+
+@pytest.fixture
+def one_rate():
+    """A campaign at one rate, both servers at once."""
+    return results.load(paths.campaign(ONE))
+
+
+def test_a_page_with_one_rate_says_how_much_both_servers_at_once_hide(one_rate):
+    shown = answers.lead_figure(one_rate).markup
+    assert shown.count("Both servers share the cores") == 1
+    assert "99th percentile latency at 60 TPS." in shown  # the verdicts stay
+    for words in ("a block offers", "Each server is offered"):
+        assert words not in shown
+
+
+def test_a_page_without_a_p99_says_why(one_rate):
+    (work,) = one_rate.study.workloads
+    low = replace(work, rate=5, slices=dict.fromkeys(work.slices, 120))
+    rows = one_rate.verdicts
+    vars(one_rate).update(
+        study=replace(one_rate.study, workloads=(low,)), verdicts=rows[rows["metric"] != "p99"]
+    )
+    one_rate.meta["plan"]["pairs"] = 1
+    shown = answers.lead_figure(one_rate).markup
+    assert "No p99: a block offers 600 transactions, 1,000 are needed." in shown
+
+
+def test_a_page_at_a_share_of_the_capacity_names_it(one_rate):
+    one_rate.meta["parameters"] |= {"rate": "25%", "capacity": 1940}
+    shown = answers.lead_figure(one_rate).markup
+    offered = "25\u202f% of what the baseline alone could do at most, 1,940 transactions a second"
+    assert f"Each server is offered {offered}: together 50\u202f%." in shown
 
 
 @pytest.mark.parametrize(

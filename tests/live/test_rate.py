@@ -231,7 +231,8 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     (folder,) = (home / "runs").iterdir()
     (work,) = tidy.meta(folder)["workloads"]
     assert (work["rate"], work["name"]) == (rate, f"oltp_read_write, {rate:,} a second")
-    assert tidy.meta(folder)["parameters"]["rate"] == "25%"
+    asked_for = tidy.meta(folder)["parameters"]
+    assert (asked_for["rate"], asked_for["capacity"]) == ("25%", capacity)
     assert collect.measure_study(asked) == (folder,)
     assert len(looks) == 1
     runs = map(tidy.read, tidy.run_folders(folder))  # a warm-up is as much as they can do

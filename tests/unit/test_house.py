@@ -224,7 +224,7 @@ def test_from_a_command_to_its_campaign_a_request_is_handed_down(library):
     way = [m for m in library if m.path in WAY]
     assert len(way) == len(WAY)
     taking = {f.name for m in way for f in m.functions if f.args.kwarg}
-    assert taking == {"run", "ab"}  # what click gives them is spelt out in `_request`
+    assert taking == {"run", "ab"}  # what click gives them are fields of a `Request`
 
 
 # -- unit tests need no server and draw nothing ----------------------------------------------------

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from noisefloor import model as study
 from noisefloor import schedule, stats, studies
+from noisefloor.measure.preflight import planned
 
 QUICK = studies.load(study.Request("binlog-encryption", profile="quick"))
 ASKED = study.Request("binlog-encryption", profile="standard")
@@ -95,7 +97,7 @@ def test_the_half_width_to_expect_is_that_of_a_thread_count(noise):
     found = schedule.plan(quick)
     assert found["expected"].keys() == {"tps"}  # of nothing else is any recorded
     block = 60 * QUICK.profile.budget_min / 8 - schedule.starting_s(quick)
-    pairs = int(block / schedule.pair_s(quick, schedule.cells(quick)[0]))
+    pairs = int(block / schedule._pair_s(quick, schedule.cells(quick)[0]))
     assert pairs > 0
     half = stats.student.quantile(0.975, 7) * 0.02 / math.sqrt(8 * pairs)
     assert found["expected"]["tps"] == pytest.approx(100 * math.expm1(half), abs=0.01)
@@ -130,6 +132,34 @@ def test_of_what_is_not_recorded_nothing_is_expected(noise):
     assert schedule.plan(QUICK)["expected"] == {}
 
 
+@pytest.mark.parametrize(
+    ("rate", "lacks"),
+    [
+        (1, {"p99": "120 transactions, 1,000", "p95": "120 transactions, 200"}),
+        (8, {"p99": "960 transactions, 1,000"}),
+        (9, {}),
+        (10, {}),
+        (500, {}),
+    ],
+)
+def test_no_percentile_is_expected_that_a_block_cannot_give_and_the_plan_says_why(rate, lacks):
+    low = studies.load(study.Request("own-study", settings=("sync_binlog=1,0",), rate=rate))
+    plan = schedule.plan(low)
+    assert plan["expected"].keys() == {"p99", "cpu_per_transaction"} - lacks.keys()
+    clauses = {m: f"no {m}: a block offers {why} are needed" for m, why in lacks.items()}
+    assert schedule.too_few(low) == clauses
+    said = planned(SimpleNamespace(study=low, plan=plan))
+    assert all(said.count(clause) == 1 for clause in clauses.values())
+    assert said.count("no p") == len(lacks)
+    assert schedule.too_few(low, pairs=9) == {}  # of which a block has more
+
+
+def test_connections_are_told_as_such():
+    asked = studies.load(study.Request("ssl-connections", "rate", profile="smoke"))
+    (why,) = schedule.too_few(asked, pairs=1).values()
+    assert why == "no p99: a block offers 400 connections, 1,000 are needed"
+
+
 # -- rounds ----------------------------------------------------------------------------------------
 
 
@@ -137,7 +167,7 @@ def test_the_control_side_by_side_has_its_share_of_the_time_or_no_block():
     side = studies.load(study.Request("tablespace-encryption", "memory", profile="standard"))
     cell = next(c for c in schedule.cells(side) if c.control)
     assert cell.threads == min(side.workloads[0].threads)
-    block = schedule.starting_s(side) + schedule.pair_s(side, cell)
+    block = schedule.starting_s(side) + schedule._pair_s(side, cell)
     minutes = schedule.CONTROL_BLOCKS * block / 60 / schedule.CONTROL_SHARE
 
     def control(budget_min, **other):

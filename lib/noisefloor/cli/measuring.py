@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,8 @@ from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
     examples,
+    exit_on,
+    fail_on_option,
     json_option,
     main,
     margin_option,
@@ -25,12 +26,20 @@ from noisefloor.servers.kinds import USUAL
 if TYPE_CHECKING:
     from noisefloor.data.results import Results
 
+
+def _counts(ctx: click.Context, option: click.Parameter, given: str) -> tuple[Any, ...]:
+    """Thread counts (`1,4,16`); a word that is no number stays one, which its study refuses."""
+    words = (t.strip() for t in given.split(",") if t.strip())
+    return tuple(int(t) if t.isdecimal() else t for t in words)
+
+
 # names, and how `click.option` declares them
 _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--profile"], {"default": "quick", "help": "smoke, quick, standard or full. [quick]"}),
     (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
-    (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
-    (["--budget"], {"default": 0.0,
+    (["--threads"], {"default": "", "callback": _counts,
+     "help": "Thread counts, such as 1,4,16. [the profile's]"}),
+    (["--budget", "budget_min"], {"default": 0.0,
      "help": "Minutes of measuring for a question. [the profile's; ab: for each arm]"}),
     (["--server"], {"default": "", "metavar": "URL",
      "help": "Your own server, measured as a guest:"
@@ -45,8 +54,8 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
 
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of all that measure: those that `_request` takes, and `dry`."""
-    command = margin_option(verbose_option(json_option(command)))
+    """Give a command the options of all that measure: what a `Request` has, and how it answers."""
+    command = margin_option(fail_on_option(verbose_option(json_option(command))))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
     return command
@@ -108,13 +117,12 @@ def doctor(as_json: bool, fetch: str) -> None:
 @_measuring
 def run(
     study: str,
-    question: str,
     old: str,
-    clients: str,
-    seed: int | None,
+    margin: float | None,
     dry: bool,
     as_json: bool,
     verbose: bool,
+    fail_on: list[str],
     **shared: Any,
 ) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
@@ -130,7 +138,7 @@ def run(
     makes the page; --verbose adds a sentence for each comparison.
     """
     from noisefloor import studies
-    from noisefloor.show import report  # what is missing is said before it measures
+    from noisefloor.show import report  # noqa: F401  # says what is missing before it measures
 
     if study == "own-study":
         raise Sentence(
@@ -140,44 +148,13 @@ def run(
         raise Sentence(
             f"--old {old}: only version-upgrade takes it, not {study}; nothing was measured"
         )
-    request = _request(study, **shared)
-    request = replace(request, question=question, old=old, clients=clients, seed=seed)
+    request = Request(study, old=old, margin_pct=margin or 0.0, **shared)
     studies.load(request)
     if results := _obtained(request, dry):
         page = studies.page_of(results.study.name, results.study.key)
         names = ",".join(campaign.folder.name for campaign in results.every)
         command = f"noisefloor report {page} -p campaign {names}"
-        _print_measured(results, report.brief(results, command), as_json, verbose)
-
-
-def _request(
-    study: str,
-    *,
-    profile: str,
-    engine: str,
-    threads: str,
-    margin: float | None,
-    budget: float,
-    server: str,
-    allow: tuple[str, ...],
-) -> Request:
-    """What the options that all commands share ask for."""
-    words = (t.strip() for t in threads.split(",") if t.strip())
-    counts: tuple[Any, ...] = tuple(int(t) if t.isdecimal() else t for t in words)
-    if server and engine not in ("", USUAL):
-        raise Sentence(
-            f"--engine {engine}: --server measures the build of that server; nothing was measured"
-        )
-    return Request(
-        study,
-        profile=profile,
-        engine=engine,
-        threads=counts,
-        margin_pct=margin or 0.0,
-        budget_min=budget,
-        server=server,
-        allow=allow,
-    )
+        _print(results, command, as_json, verbose, fail_on)
 
 
 def _obtained(request: Request, dry: bool) -> "Results | None":
@@ -185,6 +162,11 @@ def _obtained(request: Request, dry: bool) -> "Results | None":
     shell that started it in the background ignores it."""
     if (request.allow or dry) and not request.server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
+    if request.server and request.engine not in ("", USUAL):
+        raise Sentence(
+            f"--engine {request.engine}: --server measures the build of that server;"
+            " nothing was measured"
+        )
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from noisefloor.data import results
     from noisefloor.measure import collect
@@ -193,15 +175,18 @@ def _obtained(request: Request, dry: bool) -> "Results | None":
     return None if dry else results.load(*folders)
 
 
-def _print_measured(results: "Results", answer: list[str], as_json: bool, verbose: bool) -> None:
-    """Print the lines of the answer; with `verbose` also the other comparisons."""
+def _print(r: "Results", page: str, as_json: bool, verbose: bool, fail_on: list[str]) -> None:
+    """Print the answer, which names the `page`; with `verbose` also the other comparisons. Exit with
+    code 3 where `fail_on` has the verdict that the answer begins with."""
+    from noisefloor.data.results import headlines
     from noisefloor.show import report
 
+    answer = report.brief(r, page)
     if as_json:
-        return print_comparisons(report.records(results.verdicts), answer)
-    say("\n".join(answer))
-    if verbose:
-        say("\n".join(["", *report.findings(results.verdicts)]))
+        print_comparisons(report.records(r.verdicts), answer)
+    else:
+        say("\n".join([*answer, *(["", *report.findings(r.verdicts)] if verbose else ())]))
+    exit_on(fail_on, [row["verdict"] for row in headlines(r)[:1]] or ["cannot tell"])
 
 
 @main.command(epilog=examples("due", "due --verbose"))
@@ -277,14 +262,13 @@ def measure(minutes: float, as_json: bool) -> None:
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @_measuring
 def ab(
-    settings: tuple[str, ...],
-    workload: str,
-    lua: str,
     rate: str | None,
+    margin: float | None,
     out: str | None,
     dry: bool,
     as_json: bool,
     verbose: bool,
+    fail_on: list[str],
     **shared: Any,
 ) -> None:
     """Measure a setting of any kind, or several together, and write the page.
@@ -303,19 +287,14 @@ def ab(
     from noisefloor import paths
     from noisefloor.show import report
 
-    request = replace(
-        _request("own-study", **shared),
-        settings=settings,
-        workload=workload,
-        lua=lua,
-        rate=0 if rate is None else rate,
-    )
+    number = 0 if rate is None else rate
+    request = Request("own-study", rate=number, margin_pct=margin or 0.0, **shared)
     if (results := _obtained(request, dry)) is None:
         return
     job = (results.study.name, {"campaign": results.folder.name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: say(line, err=True))
     where = "" if isinstance(page, report.ReportError) else paths.relative(page)
-    _print_measured(results, report.brief(results, where), as_json, verbose)
+    _print(results, where, as_json, verbose, fail_on)
     if isinstance(page, report.ReportError):
         raise Sentence(page, 1)
 

@@ -64,9 +64,9 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     return need_start
 
 
-def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> int:
-    """The transactions a second of a share of a capacity ("25%"): those of the continued campaign, else
-    computed from the capacity as it is measured now. Raises CampaignError."""
+def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> tuple[int, int]:
+    """Transactions a second of a share of a capacity ("25%"), and that capacity as it is measured now; of
+    a campaign that is continued its own, and 0. Raises CampaignError."""
     share = str(request.rate)
     for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
@@ -75,7 +75,7 @@ def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> int:
                 frozen: int = begun["workloads"][0]["rate"]
                 study = studies.load(request, replace(resolved, rate=frozen))
                 if resumable(study, build, lambda _: None):
-                    return frozen
+                    return frozen, 0
     _, percent = offered(share)
     study = studies.load(request, resolved)
     tps = _capacity(study, build, request.lua)
@@ -83,7 +83,7 @@ def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> int:
     Progress().say(
         f"capacity {tps:,.0f} transactions a second; {percent} % of it, to two digits: {per_s:,}"
     )
-    return per_s
+    return per_s, round(tps)
 
 
 def _capacity(study: Study, build: engines.Engine, lua: str) -> float:

@@ -30,9 +30,10 @@ def checked(request: Request) -> tuple[list[Study], Resolved, int]:
     return asked, resolved, hosts
 
 
-def on_builds(request: Request, resolved: Resolved) -> list[Study]:
-    """The questions that are asked, as the builds on this machine make them: a path, or a
-    fall-back, says itself what it is. Raises EngineMissing, StudyError, CampaignError."""
+def on_builds(request: Request, resolved: Resolved) -> tuple[list[Study], Request]:
+    """The questions that are asked, as the builds on this machine make them (a path, or a fall-back,
+    says itself what it is), and the request, with the capacity that its rate is a share of. Raises
+    EngineMissing, StudyError, CampaignError."""
     engine = studies.engine_of(request.study, request.engine)
     builds = {name: engines.find(name) for name in (engine, request.old) if name}
     build = builds[engine]
@@ -45,11 +46,12 @@ def on_builds(request: Request, resolved: Resolved) -> list[Study]:
         study = studies.load(request, resolved)  # with the settings of that kind
         resolved = replace(resolved, static=ab.static_variables(study, build))
         if "%" in str(request.rate):
-            resolved = replace(resolved, rate=ab.rate_of(request, resolved, build))
+            rate, capacity = ab.rate_of(request, resolved, build)
+            resolved, request = replace(resolved, rate=rate), replace(request, capacity=capacity)
     if request.question == "all":  # a path may be of the other kind, which has other questions
         engine = resolved.engine or engine
     keys = _keys(request, engine)
-    return [studies.load(replace(request, question=key), resolved) for key in keys]
+    return [studies.load(replace(request, question=key), resolved) for key in keys], request
 
 
 def _keys(request: Request, engine: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def measure_study(request: Request, dry: Say | None = None) -> tuple[Path, ...]:
         (study,) = asked
         folder = elsewhere.measure_as_guest(study, request, dry)
         return (folder,) if folder else ()
-    asked = asking.on_builds(request, resolved)
+    asked, request = asking.on_builds(request, resolved)
     lacking = _lacking(asked, studies.engine_of(request.study, request.engine))
     if lacking and request.question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")

@@ -36,7 +36,8 @@ def planned(campaign: Campaign) -> str:
     if len(study.arms) > 1:
         words += f", of which the arms need {math.ceil(schedule.least_min(study, plan))} or more"
     half = ", ".join(f"{METRICS[m].label} {_half(h)}" for m, h in plan.get("expected", {}).items())
-    return f"{words}; expected: {half or 'not known, no noise is recorded for it'}"
+    words += f"; expected: {half or 'not known, no noise is recorded for it'}"
+    return "; ".join([words, *schedule.too_few(study).values()])
 
 
 def _half(pct: float) -> str:

@@ -41,7 +41,7 @@ _MOST_ARMS = 15
 _CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
 RATE_MOST = 100_000  # sysbench's queue holds no more transactions
 _SHARE_MOST = 90  # percent of a capacity that may be offered
-WINDOW_S = (8, 60)  # least and most seconds under load at the same time
+WINDOW_S = (8, 120)  # least and most seconds under load at the same time
 LEADS = 3  # times as long where other rates stand beside the first, which carries the answer
 _ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
 # where fewer arrive by chance

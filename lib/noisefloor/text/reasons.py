@@ -22,6 +22,7 @@ class Why(StrEnum):
     COUNTS_DIFFER = "the thread counts differ: each stands by itself"
     SOME_SATURATED = "saturated: {full} of {windows} windows, which count for neither arm"
     SATURATED = "saturated in {full} of {windows} windows: no word at this rate"
+    TOO_FEW = "no {metric}: a block offers {n:,.0f} {noun}, {least:,} are needed"
     OTHER_ARM = "no whole pair of {arm} was measured: this is about another arm"
     CONTROL_DIFFERS = "A against itself differs, too: {itself}, so no word of this job counts"
     # of several sittings

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from noisefloor.model import METRICS, QUANTILES
+from noisefloor.model import BEYOND, METRICS, QUANTILES
 from noisefloor.parse import RESOLUTION, histogram
 
 if TYPE_CHECKING:
     from noisefloor.data.tidy.numbers import Run
 
 _LEAST = 0.99  # share of what was offered that a server has to finish
-BEYOND = 10  # transactions that are slower than a percentile, at least
 _DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
 
 

@@ -87,16 +87,8 @@ def archived(
     names = r.about.get("names", {})
     plots.theme([names.get(arm.name, arm.name) for arm in (r.study.baseline, *r.study.arms)])
     headline, advice = " ".join(filter(None, [*leads, contrary])), r.about.get("advice", "")
-    save(
-        r.verdicts,
-        r.study.name,
-        r.meta,
-        primary=[],
-        title=r.study.title,
-        headline=headline,
-        advice=advice,
-        raw=r.sources,
-    )
+    page: dict[str, Any] = {"title": r.study.title, "headline": headline, "advice": advice}
+    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **page)
     often, where = r.about.get("measured"), words.where(r.meta)
     measured = f"Measured {often}: {where}." if often else where
     shown = [piece("headline", sentence) for sentence in leads[:FEW]]
@@ -167,7 +159,13 @@ def lead_figure(r: Results) -> Shown | None:
     windows = fold("Each load in units", each)
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
-        return joined_shown(figure(plots.dots(alone), alone, "load"), field, windows)
+        caption, given = words.finding(alone) + shared() * both, part.meta.get("parameters", {})
+        if capacity := given.get("capacity"):
+            share = int(given["rate"].rstrip("%"))
+            caption += say("share", share=share, capacity=capacity, both=2 * share)
+        few = schedule.too_few(part.study, part.meta.get("plan", {}).get("pairs", 0))
+        caption += " " + words.sentences(w for m, w in few.items() if m not in {*alone["metric"]})
+        return joined_shown(figure(plots.dots(alone), alone, "load", caption), field, windows)
     points = _changed(points, p99)
     drawn = plots.load_figure(points, p99, capacity=results.highest_tps(r), noun=noun)
     how = "both at the same time" if both else "one after the other"
