@@ -25,7 +25,7 @@ MOST = {
     "if mysql / mariadb outside the engines": 0,
     "lines of one page's analysis in the library": 0,
     "lines of the statistics": 1_500,
-    "lines of the library": 28_131,
+    "lines of the library": 27_929,
 }
 BAD = """
 class A:
