@@ -450,7 +450,7 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
 @pytest.mark.parametrize(
     ("boots", "said"),
     [
-        (1, "Provisional, boot 1 of 3 (another takes 23 minutes): 2026"),
+        (1, "Provisional, 23-minute boot 1 of 3: 2026"),
         (3, "Range of 3 boots: 2026"),
     ],
 )
