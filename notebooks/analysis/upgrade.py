@@ -7,7 +7,9 @@ import pandas as pd
 
 from noisefloor.data import results
 from noisefloor.data.results import Results
+from noisefloor.show.report import words
 from noisefloor.show.rows import metric_label
+from noisefloor.text import amounts
 
 METRICS = ("cpu_per_transaction", "mean_latency", "p99")
 
@@ -27,6 +29,21 @@ def with_defaults(r: Results) -> pd.DataFrame:
         )
         changes.append(results.apart(old, new).assign(metric=metric_label(metric)))
     return pd.concat(changes)[["metric", "difference_pct", "lo_pct", "hi_pct"]]
+
+
+def of_defaults(r: Results) -> str:
+    """The change of processor time from the older version with its defaults to the newer one with its
+    own: a sentence; "" where that was not measured, or cannot be told."""
+    rows, part = with_defaults(r), results.leading(r)
+    for row in rows.head(1).to_dict("records"):
+        size = [row[f"{end}_pct"] for end in ("difference", "lo", "hi")]
+        if size[1] > 0 or size[2] < 0:
+            on = words.generation(part.processor)
+            return (
+                f"With each version's own defaults, on {on}: {amounts.change(size[0])} CPU"
+                f" ({amounts.interval(*size[1:])})."
+            )
+    return ""
 
 
 def across(verdicts: pd.DataFrame, claim: str, threads: Iterable[int]) -> pd.DataFrame:

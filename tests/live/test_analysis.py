@@ -16,6 +16,7 @@ from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.show import plots, report
+from noisefloor.text import amounts
 
 FIGURES = tomllib.loads((DATA / "amounts.toml").read_text())["figures"]
 TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
@@ -642,8 +643,15 @@ def test_each_version_with_its_defaults_is_told_from_both_arms():
     ratio = (1 + new["change_pct"] / 100) / (1 + old["change_pct"] / 100)
     assert cpu["difference_pct"] == pytest.approx(100 * (ratio - 1))
     assert cpu["lo_pct"] < cpu["difference_pct"] < cpu["hi_pct"] < -10
+    size, ends = (
+        amounts.change(cpu["difference_pct"]),
+        amounts.interval(cpu["lo_pct"], cpu["hi_pct"]),
+    )
+    said = f"With each version's own defaults, on Zen 1: {size} CPU ({ends})."
+    assert upgrade.of_defaults(r) == said
     alone = results.load(paths.campaign("version-upgrade-headline-standard-20261125-022441"))
     assert upgrade.with_defaults(alone).empty
+    assert upgrade.of_defaults(alone) == ""
 
 
 # -- tablespaces: their price, and rows that stay readable -----------------------------------------

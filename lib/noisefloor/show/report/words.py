@@ -496,18 +496,12 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC.`; of one that lacks boots `Provisional, 26-minute boot 1 of 3: ...`."""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, boot 1 of 3: ...`."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
-        asked, each = int(row["asked"]), " and ".join(map(str, dict.fromkeys(boots)))
-        behind, so_far = (
-            campaigns_behind(row, r),
-            f"{Reason(Why.SO_FAR, sittings=each, asked=asked)}",
-        )
-        if behind:  # one word more: room is short
-            long = f"{max(1, median(map(minutes, behind))):.0f}-minute"
-            so_far = f"{PROVISIONAL}, {long} boot {each} of {asked}"
+        alike, asked = [*dict.fromkeys(boots)], int(row["asked"])
+        so_far = Reason(Why.SO_FAR, sittings=" and ".join(map(str, alike)), asked=asked)
         waits = so_far if min(boots) < asked else word(row)
         return sentences([f"{waits}{place and f': {place}'}"])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
