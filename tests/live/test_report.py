@@ -16,7 +16,9 @@ import test_plots
 from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths
 from noisefloor.show import report
+from noisefloor.show.markup import csv_data
 from noisefloor.show.report import layout, site, statement, words
+from noisefloor.show.rows import arm_label
 from noisefloor.text import amounts
 
 
@@ -443,6 +445,266 @@ def test_the_boots_of_two_processors_stand_in_one_clause(there, said):
     tables = [at({4: 1.0}, "provisional", asked=3, sittings=n) for n in (1, there)]
     r = Rows(*zip(("EPYC", "Xeon"), tables, strict=True))
     assert words.measured(r.verdicts.iloc[0], WHERE, r).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "said"),
+    [
+        (
+            row(lo_pct=math.nan, hi_pct=math.nan, warnings=["one run an arm", "a second doubt"])
+            .to_frame()
+            .T,
+            {},
+            "? Cannot tell how encrypted differs from plain in TPS at 16 threads: no"
+            " interval. One run an arm. A campaign … a second doubt",
+        ),
+        (
+            TABLE,
+            {"campaign": WHERE, "primary": {"metric": "tps", "threads": 4}},
+            "? Cannot tell … Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.",
+        ),
+        (row(n_arm=1).to_frame().T, {}, "Measured 1 pair"),
+        (
+            row(verdict="provisional", ranged=True, sittings=2, warnings=["range of 2 boots: why"])
+            .to_frame()
+            .T,
+            {},
+            "Encrypted against plain, TPS at 16 threads: cannot tell, between 2.8 % faster and 1.2 %"
+            " slower. …"
+            " Range of 2 boots",
+        ),
+    ],
+    ids=["a reason once", "where and on what", "one pair", "a range"],
+)
+def test_the_box_tells_in_this_order(table, options, said):
+    found = box(table, **options)
+    assert re.search(".*".join(map(re.escape, said.split(" … "))), found), found
+    assert "plain again" not in found
+    assert found.lower().count("one run an arm") <= 1
+
+
+def test_the_box_is_about_the_joint_effect_unless_told():
+    assert report.primary(TABLE)["joint"]
+    assert report.primary(TABLE, "p99")["threads"] == 4
+    assert report.primary(TABLE, {"metric": "tps", "threads": 1})["change_pct"] == -4.0
+    two = pd.concat([TABLE.assign(processor=on) for on in ("EPYC", "Xeon")], ignore_index=True)
+    assert report.primary(two)["processor"] == "EPYC"
+    with pytest.raises(report.ReportError, match="no comparison"):
+        report.primary(TABLE, "p95")
+
+
+def test_readers_see_the_control_and_defaults_in_plain_words():
+    own = "MySQL 8.0 with its own defaults"
+    assert [arm_label(arm) for arm in ("plain again", "MySQL 8.0, its defaults")] == [
+        "the same twice",
+        own,
+    ]
+    frame = pd.DataFrame({"arm": ["MySQL 8.0, its defaults", "MySQL 8.0"], "runs": [1, 2]})
+    assert f"arm runs {own} 1 MySQL 8.0 2" in text(report.html_table(frame))
+    said = text(report.verdict_table(TABLE))
+    assert "the same twice" in said
+    assert "plain again" not in said
+
+
+def test_the_table_says_what_is_known_where_and_how_often():
+    rows = [("tps", t, "encrypted", -9.0, 2.0, "slower") for t in (1, 2)]
+    table = verdicts(rows, next_lo_pct=-12.0, next_hi_pct=-6.0, question="q")
+    table.loc[1, ["lo_pct", "hi_pct", "verdict"]] = [-11.0, 2.0, "cannot tell"]
+    said = text(report.verdict_table(table))
+    assert "Threads Verdict Change Interval Boots Next" in said
+    assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
+    assert "Between 2.0 % faster and 11.0 % slower; a campaign 3.3 times as long" in said
+    waiting = table.assign(verdict="provisional", asked=3, processor="EPYC 25/1/1")
+    other = table.assign(processor="Xeon, model not recorded")
+    both = pd.concat([waiting, other], ignore_index=True)
+    said = text(report.verdict_table(both))
+    assert "Processor Threads Verdict" in said
+    first = "EPYC 1 ○ provisional -9.0 % -11.0 to -7.0 % 1 of 3 -12.0 to -6.0 %"
+    assert f"{first} Xeon 1 ✗ slower" in said  # the same comparison below it
+    bare = table.drop(columns=["sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"])
+    said = text(report.verdict_table(bare))  # of an archive
+    assert "Threads Verdict Change Interval n" in said
+    assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 12" in said
+
+
+def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():
+    short, long_ = (
+        report.html_table(pd.DataFrame({"n": range(n)}), "Runs.").markup for n in (100, 8000)
+    )
+    assert (short.count("<tr>"), long_.count("<tr>")) == (101, 101)
+    assert "first" not in short
+    assert "The first 100 of 8,000 rows; its data hold all." in long_
+    data = re.search(r'base64,([^"]+)"', long_)[1]
+    assert len(csv_data(data).splitlines()) == 8001
+
+
+def test_a_table_keeps_names_and_times_in_one_piece():
+    frame = pd.DataFrame({"run": ["a-b-c"], "start": ["2026-11-21T04:12:17.924+00:00"]})
+    markup = report.html_table(frame).markup
+    assert "<td class=nf-n>a-b-c</td>" in markup
+    assert "<td class=nf-n>2026-11-21\xa004:12:17\xa0UTC</td>" in markup
+    empty = pd.DataFrame({"threads": pd.array([], "Int64"), "arm": []})
+    markup = report.html_table(empty, "Nothing was measured").markup
+    assert '<tbody><tr><td colspan="2">none</td></tr></tbody>' in markup
+    assert "download" not in markup
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+TYPED = tomllib.loads((DATA / "parameters.toml").read_text())
+
+
+@pytest.fixture
+def typed(home):
+    write(home, "typed", ["1"])
+    return home / "notebooks" / "typed.ipynb"
+
+
+def test_parameters_are_read_with_their_types(home, typed):
+    found = report.parameters(typed)
+    assert {p.name: p.default for p in found.values()} == {
+        "campaign": "",
+        "threads": [1, 4],
+        "margin_pct": 2.0,
+        "loud": False,
+        "where": "a=b",
+        "counts": [],
+        "arms": [],
+    }
+    assert found["counts"].like == [1, 4]
+    write(home, "typed", ["1"], parameters="threads = list(range(3))")
+    with pytest.raises(report.ReportError, match="which is not a literal"):
+        report.parameters(typed)
+
+
+@pytest.mark.parametrize(("name", "given", "value"), TYPED["taken"])
+def test_text_becomes_the_type_of_the_default(typed, name, given, value):
+    assert report.checked(typed, {name: given}) == {name: value}
+
+
+@pytest.mark.parametrize(("name", "given", "sentence"), TYPED["refused"])
+def test_a_wrong_parameter_is_one_sentence(typed, name, given, sentence):
+    with pytest.raises(report.ReportError) as caught:
+        report.checked(typed, {name: given})
+    assert sentence in str(caught.value)
+    assert caught.value.code == 2
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def test_the_page_opens_with_its_verdict_and_folds_its_code(home, page):
+    inside = page[page.index("<main") :]
+    assert inside.index('<section class="nf-verdict') < inside.index("<p>A question")
+    assert page.count("<h1>What does it cost?</h1>") == page.count("<h1") == 1
+    assert '<meta name="description" content="Encrypted gives 1.7 % fewer TPS' in page
+    assert page.count("nf-lab") == 0
+    code = re.findall(r'<details class="nf-code"><summary>(.*?)</summary>', page)
+    above = ["Parameters and their defaults", "Parameters of this page", "Code"]
+    assert code == ["Code"] * 6 + above
+    sections, _, end = inside.rpartition('<fieldset class="nf-fold">')
+    assert "nf-code" not in sections[: sections.index("<h2")]
+    assert "nf-fold" not in page[page.index("<body") : page.index("<main")] + sections
+    assert re.findall("<summary>(.*?)</summary>", end) == above
+    assert "<h2" not in end
+    assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "threads", "threads-2"]
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert page.count('class="nf-scroll" role="region" aria-label=') == 2
+    assert "measured in ." in page
+    for part in (page, (paths.reports() / "good.ipynb").read_text()):
+        for private in (str(home), f"{paths.Path.home()}/", "noisefloor-page-"):
+            assert private not in part
+
+
+def test_the_tables_lie_beside_the_page(page):
+    facts = json.loads((paths.reports() / "good.json").read_text())
+    assert facts["verdict"] == "slower"
+    assert facts["machine"] is None
+    assert len(facts["comparisons"]) == len(TABLE)
+    assert facts["comparisons"][3]["threads"] is None
+    table = pd.read_csv(paths.reports() / "good.csv")
+    assert list(table["verdict"]) == list(TABLE["verdict"])
+    for name in re.findall(r'href="([^"#:]+)"', page):
+        assert name == "index.html" or (paths.reports() / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("cell", "timeout", "sentence"),
+    [
+        ("raise ValueError('no\\ngood')", 60, "bad stopped in cell 2: ValueError: no good"),
+        ("import os\nos.kill(os.getpid(), 9)", 60, "bad stopped: its kernel was killed or died"),
+        ("import time\ntime.sleep(30)", 1, "bad stopped: a cell took longer than 1 s"),
+        ("raise SystemExit(0)", 60, "bad ended early: cell 4 of 4 never ran"),
+    ],
+)
+def test_a_failed_run_leaves_nothing_that_looks_finished(home, tmp_path, cell, timeout, sentence):
+    write(home, "bad", ["# Bad", cell, "1"])
+    for part in report.PARTS:
+        (tmp_path / f"bad{part}").write_text("of last time")
+    with pytest.raises(report.ReportError) as caught:
+        report.render("bad", None, tmp_path, timeout)
+    assert (str(caught.value), caught.value.code) == (sentence, 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.failed.ipynb", "previous"]
+    assert (tmp_path / "previous" / "bad.html").read_text() == "of last time"
+
+
+def page_of(folder, facts):
+    """A page that holds nothing, with these facts beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{facts['study']}.json").write_text(json.dumps(facts))
+    (folder / f"{facts['study']}.html").write_text("")
+
+
+def test_the_tables_tell_both_costs_and_the_index_the_first(home, tmp_path):
+    rows = [
+        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "provisional"),
+    ]
+    table = verdicts(rows)
+    table.at[1, "asked"] = 3
+    leads = [table.loc[0], table.loc[1]]
+    report.save(table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads)
+    # outside a page it is saved where no page is
+    assert not (paths.reports() / "both.csv").exists()
+    assert (home / "data" / "processed" / "both.csv").exists()
+    facts = json.loads((home / "data" / "processed" / "both.json").read_text())
+    assert [r["metric"] for r in facts["leads"]] == ["cpu_per_transaction", "tps"]
+    assert facts["primary"] == facts["leads"][0]
+    assert facts["headline"] == " ".join(facts["headlines"])
+    assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Encrypted"]
+    assert facts["measured"] == "12 pairs"
+    page_of(tmp_path, facts)
+    index = text(report.index(tmp_path).read_text())
+    first, second = map(amounts.ascii_only, facts["brief"])
+    row = f"Both {first} 12 pairs, 2026-11-22 The drawings"  # its first cost alone, in a line
+    answer = "Answer (95 % interval); in grey: how often and when measured"
+    assert f"{answer} Change, % -50 -10 0 +10 +100 {row}" in index
+    assert second not in index
+    assert "Your runs" not in index
+
+
+@pytest.mark.parametrize(
+    ("arms", "answer"),
+    [
+        (["encrypted"], "It takes 14.0 % more CPU per transaction at 4 threads (11.0 to 17.0 %)"),
+        (
+            ["encrypted", "other"],
+            "Encrypted takes 14.0 % more CPU per transaction at 4 threads (11.0 to 17.0 %)",
+        ),
+    ],
+)
+def test_a_question_is_answered_in_one_sentence_that_names_one_of_several_arms(
+    home, tmp_path, arms, answer
+):
+    rows = [("cpu_per_transaction", 4, arm, 14.0, 3.0, "more") for arm in arms]
+    rows.append(("cpu_per_transaction", 8, "encrypted", 50.0, 3.0, "more"))
+    table = verdicts(rows).assign(question="q", processor="EPYC", control=False)
+    table["workload"] = ["w"] * len(arms) + ["worst"]
+    report.save(table, "short", {"finished": "2026-11-22"}, title="What?", primary=[table.loc[0]])
+    page_of(tmp_path, json.loads((home / "data" / "processed" / "short.json").read_text()))
+    assert f"What? {answer}. 12 pairs, EPYC, 2026-11-22" in text(report.index(tmp_path).read_text())
 
 
 def test_the_foot_of_the_index_says_how_many_words_all_pages_print(home, tmp_path):
