@@ -244,7 +244,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("EPYC", at({4: -1.0}, "provisional", asked=3)),
                 ("Xeon", at({4: 5.0}, "provisional", asked=3).assign(lo_pct=-9.0)),
             ],
-            "Encrypted against plain, TPS at 4 threads on EPYC and Xeon: cannot tell, between 7.0 %"
+            "Encrypted against plain, TPS at 4 threads: cannot tell, between 7.0 %"
             " faster and 9.0 % slower (provisional, boot 1 of 3).",
         ),
         (
@@ -252,8 +252,8 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("EPYC", at({4: -1.0}, "provisional", asked=3, margin_pct=3.0)),
                 ("Xeon", at({4: 1.0}, "provisional", asked=3, margin_pct=3.0)),
             ],
-            "Encrypted against plain: no difference that matters so far in TPS at 4 threads on"
-            " EPYC and Xeon, between 3.0 % faster and 3.0 % slower (provisional, boot 1 of 3).",
+            "Encrypted against plain: no difference that matters so far in TPS at 4 threads,"
+            " between 3.0 % faster and 3.0 % slower (provisional, boot 1 of 3).",
         ),
     ],
     ids=[

@@ -37,8 +37,7 @@ def headline_of(
             alone = len(partly) == 1 and partly[0] not in dict(firm)
             where = f"on {partly[0]}" if alone else "elsewhere"
             elsewhere = f"{where} {CANNOT_TELL}, {words.either(words.union(open_ones))}"
-        both = " and ".join(place for place, _ in places), [Part(tuple(open_ones), brief)]
-        places = firm or [both]
+        places = firm or [("", [Part(tuple(open_ones), brief)])]
     here = places[0][1]
     does = "it" if again else row.get("does")
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
