@@ -406,9 +406,8 @@ def test_run_and_ab_fail_on_the_verdict_that_their_answer_begins_with(
     lead, *others = results.headlines(results.load(paths.runs() / measured))
     lead["verdict"] = word
     monkeypatch.setattr(results, "headlines", lambda r: [lead, *others])
-    for words in ("", "worse", "better", "cannot-tell", "worse,better,cannot-tell"):
+    for words in ("worse", "better,cannot-tell"):
         code = 3 if kind in words.split(",") else 0
-        assert done(*args, "--fail-on", words, code=code) == done(*args)
         assert json.loads(done(*args, "--fail-on", words, "--json", code=code))["comparisons"]
 
 
