@@ -100,6 +100,12 @@ def test_a_column_that_no_table_has_is_an_error():
         ingest.arrow("intervals", [(1, {"run": "x", "colour": "red"})])
 
 
+def printed(code: str) -> str:
+    """What a new interpreter prints."""
+    argv = [sys.executable, "-c", code]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
 def test_tables_are_made_without_pandas():
     """Its import takes as long as reading 500 files; a frame is made with it all the same."""
     code = (
@@ -107,9 +113,7 @@ def test_tables_are_made_without_pandas():
         "table = ingest.arrow('problems', [(1, {'file': 'a', 'line': 7, 'reason': 'cut'})])\n"
         "print('pandas' in sys.modules, table.to_pandas()['line'].tolist())"
     )
-    argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout == "False [7]\n"
+    assert printed(code) == "False [7]\n"
 
 
 def test_pandas_is_found_again_where_arrow_breaks_meanwhile():
@@ -120,9 +124,7 @@ def test_pandas_is_found_again_where_arrow_breaks_meanwhile():
         "try:\n    import noisefloor.data.ingest\n"
         "except MemoryError:\n    print(sys.meta_path == before)"
     )
-    argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert printed(code) == "True\n"
 
 
 def test_what_was_read_by_another_parser_is_read_again(tmp_path, monkeypatch):
