@@ -377,17 +377,19 @@ def recorded_pages() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
+def site() -> Path:
     """A project with all notebooks and recorded campaigns, every page rendered, as `noisefloor
     report --profile recorded` does: its folder."""
     from noisefloor.show import report
 
-    with moved(tmp_path_factory.mktemp("site")) as home:
+    def make(home: Path) -> None:
         for name in ("notebooks", "data", "environment.yml"):
             (home / name).symlink_to(ROOT / name)
-        rows = report.render_all(report.plan((), "recorded"))
-    assert [r for r in rows if isinstance(r[1], report.ReportError)] == []
-    return home
+        with moved(home):
+            rows = report.render_all(report.plan((), "recorded"))
+        assert [r for r in rows if isinstance(r[1], report.ReportError)] == []
+
+    return shared("site", make)
 
 
 @pytest.fixture

@@ -73,8 +73,9 @@ def cells(study: Study) -> list[Cell]:
 def check(study: Study) -> None:
     """Raise StudyError for names that would give runs the same folder, and for a budget that ends
     before the first slice does."""
-    profile = study.profile
-    if 60 * profile.budget_min < (first_s := profile.warmup_s + profile.slice_s):
+    comparisons, profile = cells(study), study.profile
+    shortest_s = min(slice_s(study, cell) for cell in comparisons)
+    if 60 * profile.budget_min < (first_s := profile.warmup_s + shortest_s):
         raise StudyError(
             f"budget {profile.budget_min:g}: more than {first_s / 60:.2g} minutes are needed, for"
             " a warm-up and a slice; nothing was measured"
@@ -87,7 +88,6 @@ def check(study: Study) -> None:
                 f"{name!r} and {seen[slug(name)]!r} would have the same folders: names of arms that"
                 " differ in their letters and digits are needed; nothing was measured"
             )
-    comparisons = cells(study)
     keys = {cell.key: cell for cell in comparisons}
     for cell in comparisons:
         work, arm = cell.workload.name, cell.arm.name
@@ -326,7 +326,7 @@ def _worded(rows: pd.DataFrame, saturated: Saturated, pairs: int, bare: set[Any]
         knee = full > MOST_SATURATED * windows
         if full:
             why = Why.SATURATED if knee else Why.SOME_SATURATED
-            others = [w for w in row["warnings"] if not _is_explained(w, windows / pairs)]
+            others = [w for w in row["warnings"] if not _is_explained(w, windows / (pairs or math.inf))]
             row["warnings"] = [Reason(why, full=full, windows=windows), *others]
         row |= nothing if knee else {}
         row |= silent if (row["workload"], row["metric"]) in bare else {}

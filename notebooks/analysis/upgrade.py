@@ -35,7 +35,7 @@ def of_defaults(r: Results) -> str:
     """The change of processor time from the older version with its defaults to the newer one with its
     own: a sentence; "" where that was not measured, or cannot be told."""
     rows, part = with_defaults(r), results.leading(r)
-    for row in rows.head(1).to_dict("records"):
+    for row in rows[rows["metric"].eq(metric_label(METRICS[0]))].to_dict("records"):
         size = [row[f"{end}_pct"] for end in ("difference", "lo", "hi")]
         if size[1] > 0 or size[2] < 0:
             on = words.generation(part.processor)

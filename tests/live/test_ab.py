@@ -227,7 +227,7 @@ def test_from_question_to_page_at_a_share_of_the_capacity(home):
     (work,) = tidy.meta(folder)["workloads"]
     page = (home / "reports" / "ab-sync-binlog.html").read_text()
     assert f"at {work['rate']:,} a second" in page
-    assert "25\u202f% of what the baseline alone could do at most" in page
+    assert "each server is offered 25\u202f% of that, both together 50\u202f%." in page
 
 
 @pytest.mark.slow

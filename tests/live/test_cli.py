@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from conftest import DATA, ROOT, comparisons, done, refused
@@ -391,27 +392,45 @@ def test_run_and_ab_answer_first_and_name_the_page_last(args, where, measured):
     assert len(long) == len(short) + 1 + count
 
 
+@pytest.fixture
+def worded(measured, monkeypatch):
+    """worded(word, more): the leading comparison has this verdict, and so `more` for another arm."""
+    opened = results.load(paths.runs() / measured)
+    lead, rows = results.headlines(opened)[0], opened.verdicts
+    alike = (rows["workload"] == lead["workload"]) & (rows["metric"] == lead["metric"])
+    monkeypatch.setattr(results, "load", lambda *folders: opened)
+
+    def named(word, more=""):
+        chosen = rows[alike & ~rows["control"]].assign(verdict=word)
+        other = chosen.assign(arm="another", verdict=more)[: len(chosen) if more else 0]
+        vars(opened)["verdicts"] = pd.concat([chosen, other], ignore_index=True)
+
+    return named
+
+
 @pytest.mark.parametrize(
-    "args",
-    [("run", "binlog-encryption", "--profile", "smoke"), ("ab", "binlog_encryption=OFF,ON")],
-    ids=["run", "ab"],
+    ("args", "word", "code"),
+    [
+        (("run", "binlog-encryption", "--profile", "smoke"), "more", 3),
+        (("run", "binlog-encryption", "--profile", "smoke"), "less", 0),
+        (("run", "binlog-encryption", "--profile", "smoke"), "same", 0),
+        (("run", "binlog-encryption", "--profile", "smoke"), "provisional", 3),
+        (("ab", "binlog_encryption=OFF,ON"), "cannot tell", 3),
+    ],
 )
-@pytest.mark.parametrize(
-    ("word", "kind"),
-    [("more", "worse"), ("less", "better"), ("cannot tell", "cannot-tell"), ("same", "same")],
-)
-def test_run_and_ab_fail_on_the_verdict_that_their_answer_begins_with(
-    args, word, kind, measured, monkeypatch
-):
-    lead, *others = results.headlines(results.load(paths.runs() / measured))
-    lead["verdict"] = word
-    monkeypatch.setattr(results, "headlines", lambda r: [lead, *others])
-    for words in ("worse", "better,cannot-tell"):
-        code = 3 if kind in words.split(",") else 0
-        assert json.loads(done(*args, "--fail-on", words, "--json", code=code))["comparisons"]
+def test_run_and_ab_fail_on_the_verdict_that_their_answer_begins_with(args, word, code, worded):
+    worded(word)
+    printed = done(*args, "--fail-on", "worse,cannot-tell", "--json", code=code)
+    assert json.loads(printed)["comparisons"]
+
+
+@pytest.mark.parametrize(("more", "code"), [("more", 3), ("same", 0)])
+def test_one_of_several_arms_is_enough_to_fail(more, code, worded):
+    worded("same", more)
+    done("run", "binlog-encryption", "--fail-on", "worse", code=code)
 
 
 def test_where_nothing_leads_run_cannot_tell(measured, monkeypatch):
-    monkeypatch.setattr(results, "headlines", lambda r: [])
+    monkeypatch.setattr(results, "headlines", lambda r, arm="": [])
     done("run", "binlog-encryption", "--fail-on", "worse")
     done("run", "binlog-encryption", "--fail-on", "cannot-tell", code=3)

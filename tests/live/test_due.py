@@ -15,7 +15,7 @@ from noisefloor.data import packed, tidy
 from noisefloor.measure import collect, loading
 from noisefloor.measure import due as lacking
 from noisefloor.measure.child import ToolError
-from noisefloor.measure.folder import description, write_json
+from noisefloor.measure.folder import REBOOTED, description, write_json
 from noisefloor.servers import doctor, engines
 from noisefloor.text.answers import MOST_LINES
 
@@ -141,6 +141,11 @@ def test_a_campaign_that_measured_nothing_is_no_sitting(recorded):
     assert found()["sittings"] == 0
     recorded(slices_s=0.0)
     assert found() is None
+
+
+def test_a_campaign_that_a_reboot_ended_is_measured_again(recorded):
+    recorded(boot="one", ended_because=REBOOTED)
+    assert found()["sittings"] == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 1}'])

@@ -20,6 +20,7 @@ from noisefloor.show.markup import csv_data
 from noisefloor.show.report import layout, site, statement, words
 from noisefloor.show.rows import arm_label
 from noisefloor.text import amounts
+from noisefloor.text.reasons import Reason, Why
 
 
 def whole(table, **more):
@@ -141,6 +142,8 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
     assert amounts.ascii_only(report.finding(bare)).endswith(
         " For 2 of the 6 too few pairs for an interval."
     )
+    full = [[Reason(Why.SATURATED, full=3, windows=20)]] * len(bare)
+    assert "too few pairs" not in report.finding(bare.assign(warnings=full))
     six = rows.assign(together=6)
     assert report.finding(six).endswith(" Intervals: 95 % for all of them together.")
     two = pd.concat([six, six.assign(metric="cpu_per_transaction")], ignore_index=True)
@@ -408,12 +411,12 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
 @pytest.mark.parametrize(
     ("metric", "lo", "hi", "begins"),
     [
-        ("cpu_per_transaction", 2.0, 9.0, "switch it on where required"),
+        ("cpu_per_transaction", 2.0, 9.0, "enable where required"),
         ("cpu_per_transaction", -0.5, 0.9, "switch it on"),
         ("cpu_per_transaction", -9.0, -2.0, "switch it on"),
         (
             *("cpu_per_transaction", -2.0, 9.0),
-            "switch it on where required; plan 9.0 % more CPU",
+            "enable where required; plan 9.0 % more CPU",
         ),
         ("tps", -9.0, -2.0, "switch it on"),
     ],
@@ -719,7 +722,7 @@ def test_the_foot_of_the_index_says_how_many_words_all_pages_print(home, tmp_pat
     total = "All pages together give 60 comparisons a word. "
     foot = said[said.index("cannot tell. ") :]  # what the table ends with
     assert foot.startswith(f"cannot tell. {total}")
-    assert "at most 5 of 100 campaigns, so at most about 3 of these words" in foot
+    assert "about 5 of 100 campaigns, so at most about 3 of these words" in foot
     assert "comparisons a word" not in text(report.index(tmp_path, []).read_text())
 
 

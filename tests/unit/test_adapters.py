@@ -13,6 +13,7 @@ from noisefloor.parse import ParseError
 from noisefloor.stats import two
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Why, has
+from noisefloor.tools import Run
 
 TEXTS = DATA / "tools"
 BY_NAME = {tool.NAME: tool for tool in tools.all_tools()}
@@ -294,6 +295,20 @@ def test_transactions_a_second_of_a_rate_that_is_not_printed_are_not_judged(tmp_
     for warnings in (row.warnings, archived["warnings"]):
         assert any("a fixed --rate" in w for w in warnings)
         assert not any("Little's law" in w for w in warnings)
+
+
+def test_runs_at_a_rate_of_a_given_number_of_transactions_may_take_longer():
+    """One server lagged: how long it took is a result."""
+    sides = [
+        [
+            Run("log", {"mean_latency": ms / 1e3 + n / 1e5}, 4, {"tool": "pgbench", "rate": "limited"}, s, more={"reached_rate": 40_000 / s})
+            for n in range(4)
+        ]
+        for ms, s in ((1.6, 40.0), (2.0, 44.4))
+    ]  # fmt: skip
+    (row,) = compare.rows(*sides, restarts=True)
+    assert row.verdict == "slower"
+    assert any(has([w], Why.LOGS_DIFFER) for w in row.warnings)
 
 
 TREES = [

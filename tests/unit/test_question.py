@@ -249,6 +249,16 @@ def test_a_joint_row_stays_where_every_campaign_has_one_and_the_control_is_the_n
     assert together(table(), newest)["joint"].tolist() == [False, False]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_campaign_of_one_block_is_left_out_beside_others(known, last):
+    whole = pd.concat([table(), table(joint=True)], ignore_index=True)
+    stub = table(lo_pct=math.nan, hi_pct=math.nan)
+    found = together(*([whole, stub] if last else [stub, whole]), asked=3)
+    assert found["joint"].tolist() == [False, True]
+    assert found["sittings"].tolist() == [1, 1]
+    assert together(stub)["sittings"].tolist() == [1]
+
+
 def test_a_joint_row_goes_where_thread_counts_lie_on_opposite_sides_of_zero_together(known):
     """In no campaign by itself they do."""
     known(0.0)

@@ -180,6 +180,12 @@ def test_a_campaign_that_was_cut_short_says_so_beside_its_saturated_windows(ab, 
     assert ("ended early" in " ".join(table.iloc[0]["warnings"])) == early
 
 
+def test_a_campaign_that_a_reboot_ended_in_its_first_block_is_judged(ab):
+    """Its plan does not know yet how many windows a block has."""
+    table = judged(ab, full=1, plan={"blocks": 10, "pairs": 0}, kept=3)
+    assert "ended early" in " ".join(table.iloc[0]["warnings"])
+
+
 def test_a_sitting_that_saturated_says_nothing_beside_another(ab):
     asked = replace(ab, sittings=2)
     both = [("one", judged(ab)), ("two", judged(ab, full=3, seed=9))]

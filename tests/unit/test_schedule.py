@@ -65,6 +65,12 @@ def test_a_budget_that_holds_no_slice_is_refused():
         schedule.check(short)
 
 
+def test_a_window_at_a_low_rate_needs_a_longer_budget():
+    asked = study.Request("own-study", settings=("sync_binlog=1,0",), rate=10, budget_min=1)
+    with pytest.raises(study.StudyError, match=r"budget 1: more than [\d.]+ minutes are needed"):
+        schedule.check(studies.load(asked))
+
+
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_every_question_declares_blocks_enough(profile):
     """Eight in a quick campaign and ten in a standard one: fewer let Student's t say little."""

@@ -298,7 +298,8 @@ def test_a_parameter_of_a_notebook_that_has_another_name_is_refused(book):
     given = {parameter: f"my {parameter}" for parameter in report.parameters(book)}
     given |= {"report": report, "asked": asked, "setting": "sync_binlog=1", "thread": 4}
     answers.asked(book.stem, given)
-    for name in ("threads", "settings" if book.stem == "own-study" else "question"):
+    of_book = {"own-study": ["settings"], "version-upgrade": ["question", "old"]}
+    for name in ("threads", *of_book.get(book.stem, ["question"])):
         wrong = {n.replace(name, f"{name[:-1]}z"): value for n, value in given.items()}
         with pytest.raises(
             study.StudyError, match=rf"without a value \(misspelt\?\): {name}; nothing"

@@ -28,8 +28,8 @@ class TooShort(ValueError):
 
 
 def asks(opened: Iterable[Results], *questions: str) -> list[Results]:
-    """The calibration campaigns of these questions that have pairs in turn, in order of time. The first
-    one ever, of two identical servers, had a study of its own and no question."""
+    """The calibration campaigns of these questions that were judged, in order of time. The first one
+    ever, of two identical servers, had a study of its own and no question."""
     ours = (r for r in opened if r.study.name in ("calibration", "calibration-aa"))
     asked = (r for r in ours if (r.study.key or "aa") in questions and len(r.judged()))
     return sorted(asked, key=lambda r: (design.began(r.meta), r.folder.name))
@@ -129,7 +129,8 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
     change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log scale)
     and half_pct (half its 95 % interval), of the newest campaign of each question. A sleep is known by
     construction; work is compared with the same work measured one server after the other, where that is
-    not smaller than its interval is wide: else the last three are NaN. Raises TooShort."""
+    not smaller than its interval is wide: else, and of identical servers, the shares are NaN. Raises
+    TooShort."""
     newest = {q: asked[-1] for q in (*AT_ONCE, ALONE) if (asked := asks(opened, q))}
     if not newest.keys() & AT_ONCE.keys():
         raise TooShort(NONE.format("of two servers at once"))

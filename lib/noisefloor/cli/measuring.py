@@ -177,8 +177,7 @@ def _obtained(request: Request, dry: bool) -> "Results | None":
 
 def _print(r: "Results", page: str, as_json: bool, verbose: bool, fail_on: list[str]) -> None:
     """Print the answer, which names the `page`; with `verbose` also the other comparisons. Exit with
-    code 3 where `fail_on` has the verdict that the answer begins with."""
-    from noisefloor.data.results import headlines
+    code 3 where `fail_on` has a verdict of the comparison that the answer begins with."""
     from noisefloor.show import report
 
     answer = report.brief(r, page)
@@ -186,7 +185,21 @@ def _print(r: "Results", page: str, as_json: bool, verbose: bool, fail_on: list[
         print_comparisons(report.records(r.verdicts), answer)
     else:
         say("\n".join([*answer, *(["", *report.findings(r.verdicts)] if verbose else ())]))
-    exit_on(fail_on, [row["verdict"] for row in headlines(r)[:1]] or ["cannot tell"])
+    exit_on(fail_on, _leading_verdicts(r))
+
+
+def _leading_verdicts(r: "Results") -> list[str]:
+    """The verdicts of the comparison that an answer begins with, of every arm: over thread counts where
+    there is one, else at each of them; `cannot tell` where there is none yet."""
+    from noisefloor.data.results import headlines
+    from noisefloor.model import CANNOT_TELL, NO_WORD
+
+    for lead in headlines(r)[:1]:
+        rows = r.of(lead["workload"], lead["metric"], control=False, question=lead["question"])
+        joint = rows["joint"].astype(bool)
+        rows = rows[joint | ~rows["arm"].isin(rows.loc[joint, "arm"])]
+        return [CANNOT_TELL if word in NO_WORD else word for word in rows["verdict"]]
+    return [CANNOT_TELL]
 
 
 @main.command(epilog=examples("due", "due --verbose"))
@@ -294,7 +307,7 @@ def ab(
     job = (results.study.name, {"campaign": results.folder.name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: say(line, err=True))
     where = "" if isinstance(page, report.ReportError) else paths.relative(page)
-    _print(results, where, as_json, verbose, fail_on)
+    _print(results, where, as_json, verbose, fail_on if where else [])
     if isinstance(page, report.ReportError):
         raise Sentence(page, 1)
 

@@ -1,4 +1,4 @@
-"""Logs of any origin to verdict rows: sysbench or `time` text, k runs an arm or pairs.
+"""Logs of any origin and tool to verdict rows: k runs an arm or pairs.
 
 No pandas here, because a folder of logs is answered within a second.
 """
@@ -198,7 +198,7 @@ def _together(judged: Sequence[Run]) -> list[str]:
         for note in run.notes:
             remarks.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
     notes = [_and(n, " (and {} more such logs)") for n in remarks.values()]
-    rates = [run.values.get(leading(run.values), 0) for run in judged]
+    rates = [r.more.get("reached_rate") or r.values.get(leading(r.values), 0) for r in judged]
     took, chosen = durations([run.seconds for run in judged], rates)
     lasted = [{"duration": t} if t else {} for t in took]
     conditions = [{**run.keys, **more} for run, more in zip(judged, lasted, strict=True)]

@@ -90,7 +90,9 @@ def combined(
 
     tables: (sitting, verdict table of a campaign) in the order of time. The rows, remarks and A/A
     controls are those of the newest, its changes are replaced by what all sittings say. A joint row
-    stays where every campaign has one, and no two thread counts lie on opposite sides of zero."""
+    stays where every campaign has one, and no two thread counts lie on opposite sides of zero. A
+    campaign without any interval (one block) is left out beside others."""
+    tables = [each for each in tables if each[1]["lo_pct"].notna().any()] or tables
     newest = tables[-1][1]
     by_key = [
         (sitting, {_key(row): row for row in table.to_dict("records")}) for sitting, table in tables

@@ -4,6 +4,7 @@ what its script takes, which variables need a start of the server, what a share 
 import contextlib
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -74,7 +75,7 @@ def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> tupl
             if begun["parameters"]["rate"] == share:
                 frozen: int = begun["workloads"][0]["rate"]
                 study = studies.load(request, replace(resolved, rate=frozen))
-                if resumable(study, build, lambda _: None):
+                if resumable(study, build, partial(course.end, study, Progress()), request.seed):
                     return frozen, 0
     _, percent = offered(share)
     study = studies.load(request, resolved)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from noisefloor import parse, studies
+from noisefloor import parse, schedule, studies
 from noisefloor.measure import ab
 from noisefloor.measure import clients as client_hosts
 from noisefloor.model import Request, Resolved, Study, from_clients
@@ -23,8 +23,8 @@ def checked(request: Request) -> tuple[list[Study], Resolved, int]:
         raise refused("--clients needs a server of its own")
     hosts = client_hosts.count(request.clients) if request.clients else 0
     asked = [studies.load(replace(request, question=key), resolved) for key in keys]
-    for study in asked if hosts else ():
-        from_clients(study, hosts)
+    for study in asked:
+        schedule.check(from_clients(study, hosts) if hosts else study)
     if request.server and len(keys) > 1:
         raise refused("--server takes one question at a time")
     return asked, resolved, hosts

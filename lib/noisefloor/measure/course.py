@@ -15,7 +15,7 @@ from noisefloor import paths
 from noisefloor.data import tidy
 from noisefloor.measure import loop
 from noisefloor.measure.campaign import Campaign, CampaignError
-from noisefloor.measure.folder import create, description, now, resumable
+from noisefloor.measure.folder import REBOOTED, create, description, now, resumable
 from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import planned, room
 from noisefloor.measure.progress import Progress, Say
@@ -49,17 +49,14 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def open_campaign(
-    study: Study,
-    builds: Mapping[str, Engine],
-    request: Request,
-    progress: Progress,
+    study: Study, builds: Mapping[str, Engine], request: Request, progress: Progress
 ) -> Iterator[Campaign]:
     """An interrupted campaign of the same study and build, else a new one, locked meanwhile. Where
     servers of its own are measured, what a killed command left half-written is removed before, and
     what one left changed on the servers of others is put back."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
-    folder = resumable(study, builds[""], partial(_end, study, progress), request.seed)
+    folder = resumable(study, builds[""], partial(end, study, progress), request.seed)
     if folder:
         progress.say(f"continuing {folder.name}")
     else:
@@ -72,11 +69,11 @@ def open_campaign(
         yield Campaign(study, folder, tidy.meta(folder), progress)
 
 
-def _end(study: Study, progress: Progress, folder: Path) -> None:
+def end(study: Study, progress: Progress, folder: Path) -> None:
     """End a campaign of another boot with what it has: this one is a sitting of its own."""
     with contextlib.suppress(BlockingIOError), tidy.locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
-        campaign.save(finished=now(), ended_because="this machine was started again")
+        campaign.save(finished=now(), ended_because=REBOOTED)
         tidy.seal(folder)
         progress.say(f"{folder.name} was begun in another boot: it ends with the blocks it has")
 

@@ -13,6 +13,7 @@ from noisefloor import paths, studies
 from noisefloor.data import design, pack, tidy
 from noisefloor.measure import asking, collect
 from noisefloor.measure.campaign import FAILURES
+from noisefloor.measure.folder import REBOOTED, now
 from noisefloor.model import Request, Study, StudyError
 from noisefloor.servers import doctor, engines
 from noisefloor.text import Refusal
@@ -43,7 +44,7 @@ def due() -> list[Due]:
     """The questions that lack a sitting on this processor, the most wanted first: headlines, then
     those with the fewest sittings, then the shortest. None that this boot has measured, and none
     whose builds are not here."""
-    host = {"host": doctor.host_facts()}
+    host = {"host": doctor.host_facts(), "created": now()}
     here, boot = design.processor_name(host), design.sitting_key(host)
     campaigns = _campaigns()
     lacking = []
@@ -111,7 +112,8 @@ def _campaigns() -> list[dict[str, Any]]:
                     "fingerprint": design.fingerprint(design.design_of(meta)),
                     "processor": design.processor_name(meta),
                     "sitting": design.sitting_key(meta),
-                    "runs": meta.get("slices_s", 0.0) > 0,
+                    "runs": meta.get("slices_s", 0.0) > 0
+                    and meta.get("ended_because") != REBOOTED,
                     "minutes": round((ended - began).total_seconds() / 60, 1),
                 }
             )

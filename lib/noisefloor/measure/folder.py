@@ -31,6 +31,9 @@ from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
 
+REBOOTED = "this machine was started again"  # why a campaign ended that is of another boot
+
+
 def now() -> str:
     """The time as it is written down."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -107,7 +110,7 @@ def resumable(
 ) -> Path | None:
     """The newest unfinished live campaign of the same study on the same build in this boot, with
     the same `seed` (None: any). `left` is called with those of other boots."""
-    boot = design.sitting_key({"host": doctor.host_facts()})
+    boot = design.sitting_key({"host": doctor.host_facts(), "created": now()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             meta = tidy.meta(file.parent)
@@ -236,7 +239,7 @@ class Folder:
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""
         if self.saturated():
-            return "no window kept up with the rate"
+            return "in no window did both servers keep up with the rate"
         last = len(self.turns) - 1
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return schedule.SPENT

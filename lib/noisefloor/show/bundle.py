@@ -1,9 +1,6 @@
-"""The blog pack: a study's post, figures, page, data and the code that computes them again.
-
-A pack is a small project folder. The raw files are copied into it first, without what identifies a
-machine or a person. Then the notebook runs inside it, so every number comes from the files that the
-reader gets.
-"""
+"""The blog pack: a study's post, figures, page, data and the code that computes them again. Raw
+files are copied in first, without what identifies a machine or a person; the notebook runs inside,
+so every number comes from the files that the reader gets."""
 
 import json
 import os

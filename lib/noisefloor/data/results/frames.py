@@ -32,11 +32,6 @@ def evidence(page: Results) -> pd.DataFrame:
     return page.frame(tidy.evidence).groupby(keys, sort=False)["runs"].sum().reset_index()
 
 
-def variables(page: Results) -> dict[str, dict[str, str]]:
-    """Arm -> all global variables as `tidy.variables` reads them, of the first campaign."""
-    return tidy.variables(page.opened)
-
-
 def differences(page: Results) -> pd.DataFrame:
     """Variables that differ between arms: columns variable, one per arm, asked (for); each once, with
     the values of all arms."""

@@ -1,9 +1,6 @@
-"""Run folders to one table. The only reader of campaigns; `parse` turns text into numbers.
-
-A campaign is a folder, or packed; `inside` opens its runs. Tidy table: a row per run and metric,
-columns `COLUMNS`, base units (s, B, 1/s). ``folders`` reads and seals the runs, ``numbers`` makes
-the tables; this package exports all of their names.
-"""
+"""Run folders to one table. The only reader of campaigns, packed or not; `parse` makes numbers of
+text. Tidy table: a row per run and metric, columns `COLUMNS`, base units (s, B, 1/s). ``folders``
+reads and seals, ``numbers`` makes the tables; the package exports all of their names."""
 # ruff: noqa: F403
 
 from noisefloor.data.packed import Damaged as Damaged

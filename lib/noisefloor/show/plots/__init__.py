@@ -1,10 +1,7 @@
-"""Tables to figures: one theme, one colour an arm, everything a reader must know drawn in.
-
-Each figure function takes frames in the shapes of the tidy and verdict tables and returns a
-matplotlib Figure with `narrow`, the same figure drawn for a phone. `show` makes one piece of HTML
-of it: inline SVG whose colours follow the page (light, dark, print), caption, alternative text and
-its data; `write` makes a file of it.
-"""
+"""Tables to figures: one theme, one colour an arm, everything a reader must know drawn in. Each
+function takes frames in the shapes of the tidy and verdict tables and returns a Figure with
+`narrow`, the same for a phone. `show` makes HTML of it (inline SVG, whose colours follow the page,
+caption, alternative text, data), `write` a file."""
 # ruff: noqa: F401
 
 import hashlib

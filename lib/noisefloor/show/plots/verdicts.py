@@ -79,7 +79,7 @@ def threads_figure(
     if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
         lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
-    ink = palette.of(verdicts) | {"band": BAND}
+    ink = palette.of(verdicts) | {"band": BAND, "base": MUTED}
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=False):
         margin, shown = panel["margin_pct"].max(), panel["metric"].iloc[0]
         canvas.band(ax, margin)
@@ -94,6 +94,8 @@ def threads_figure(
             name, colour = names.pop(key), ink[key]
         if small and (ax is axes[0] or by == "metric"):
             names["band"] = f"shaded: {_same(margin)}"
+        if small and ax is axes[0] and any(map(canvas.is_range, rows)):
+            names["base"] = "thin bar: range of the boots"
         words = canvas.shows(ax, shown, "" if small else _bars(panel[~panel["control"]]))
         words = words if by == "metric" else f"{metric_label(shown, True)}: {words}"
         name = textwrap.fill(name, 38 if small else 84)
@@ -264,13 +266,16 @@ def load_figure(
         margin, limit = rows["margin_pct"].max(), canvas.farthest(rows)
         canvas.band(low, margin)
         arms = list(pd.unique(rows["arm"]))
-        place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
+        place = {arm: 0.03 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
+        alike = {canvas.verdict_label(row, True) for row in rows.itertuples()}
+        once = alike.pop() if len(alike) == 1 < len(rows) else ""  # all have one word: said above
         for row in rows.itertuples():
-            x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
-            canvas.judged(low, x, row, limit, ink[row.arm], "o", words, True)
+            words = "" if once else _words(row, narrow or len(rows) > 4)
+            canvas.judged(low, row.rate + place[row.arm], row, limit, ink[row.arm], "o", words, True)
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = {BAND: f"shaded: {_same(margin)}"}
-        canvas.above(low, f"p99: {canvas.shows(low, 'p99')}", "", shade, {BAND: BAND}, True)
+        unit = f"p99: {canvas.shows(low, 'p99')}{once and f', {once}'}"
+        canvas.above(low, unit, "", shade, {BAND: BAND}, True)
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
     top.tick_params(labelbottom=True)  # on a phone the first screen ends above the lower panel

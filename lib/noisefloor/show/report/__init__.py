@@ -1,13 +1,6 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
-
-Modules, each reading only from those above it: `words` (findings in prose), `alarm` (whether a newest
-campaign lies where it is expected), `statement` (what leads a page), `pieces` (box, tables,
-provenance, and the verdict table beside the page), `answers` (a study's questions and figures),
-`behind` (in units, how it was measured, what it depends on, all rows), `notebooks` (which there
-are), `arguments` (their parameters, checked), `execute`, `layout` (an executed notebook as HTML),
-`pages` (one notebook to one page), `verified` (a page against its raw files), `site` (the index over
-pages, and what is published), `batch` (many pages).
-"""
+Each module reads only from those above it: words, alarm, statement, pieces, answers, behind,
+notebooks, arguments, execute, layout, pages, verified, site, batch."""
 # ruff: noqa: F401
 
 from noisefloor.show.report.alarm import alarm_lines

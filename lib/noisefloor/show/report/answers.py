@@ -40,8 +40,10 @@ _LISTS = TOLD["lists"]
 def asked(study: str, given: Mapping[str, Any]) -> Request:
     """What a new campaign of a study is asked for: those of a notebook's parameters that say what is
     measured, and on whose server. Raises StudyError where one of them has no value."""
-    own = {"settings", "workload", "lua", "rate", "allow"}  # of an own study
-    gone = {*_LISTS["asked"]} - {*given, "old"} - ({"question"} if study == "own-study" else own)
+    spare = {"settings", "workload", "lua", "rate", "allow"}  # of an own study
+    spare = {"question"} if study == "own-study" else spare
+    spare |= {"old"} if study != "version-upgrade" else set()
+    gone = {*_LISTS["asked"]} - {*given} - spare
     if names := ", ".join(sorted(gone)):
         raise StudyError(f"parameters without a value (misspelt?): {names}; nothing was measured")
     chosen = {name: given[name] for name in _LISTS["asked"] if name in given}

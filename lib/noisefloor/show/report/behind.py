@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import studies
-from noisefloor.data import results
+from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
 from noisefloor.model import METRICS, NO_WORD
 from noisefloor.show.markup import TOLD, Shown, cell, has_value, piece, say
@@ -267,9 +267,7 @@ def comparisons(r: Results) -> Shown | None:
 def settings(r: Results) -> Shown | None:
     """The variables that matter and those that were asked for, as read back from the running
     servers: a column an arm, as its first question had it. None where nothing was read back."""
-    by_arm = {
-        arm: values for p in reversed(r.parts) for arm, values in results.variables(p).items()
-    }
+    by_arm = {a: of_arm for p in reversed(r.parts) for a, of_arm in tidy.variables(p.opened).items()}
     if not by_arm:
         return None
     every = r.study.compared

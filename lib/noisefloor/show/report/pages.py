@@ -1,10 +1,6 @@
-"""From a notebook to one self-contained page.
-
-Parameters are checked before anything runs. A page is rendered in a temporary folder and moved to
-``reports/`` only when every cell ran. If a rendering fails, the last page is moved to
-``reports/previous/`` and the failed notebook is kept as ``<study>.failed.ipynb``: no unfinished
-page in ``reports/`` looks finished.
-"""
+"""From a notebook to one self-contained page, rendered in a temporary folder and moved to
+``reports/`` only when every cell ran. Else the last page goes to ``reports/previous/`` and the
+notebook is kept as ``<study>.failed.ipynb``: no unfinished page looks finished."""
 
 import os
 import shutil

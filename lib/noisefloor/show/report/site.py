@@ -49,7 +49,7 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
     scale, yours = {t: _x(t) for t in _TICKS}, _yours(short)
     every_row = (row for of_page in facts.values() for row in of_page.get("comparisons", ()))
     n = sum(row["verdict"] not in NO_WORD and not row.get("control") for row in every_row)
-    total = say("total", words=n, missed=100 * ALPHA, wrong=round(n * ALPHA)) if n else ""
+    total = say("total", words=n, missed=100 * ALPHA, wrong=round(n * ALPHA)) if n >= 20 else ""
     body = piece("index", rows, scale, sorted(failed), yours, published, amounts, total)
     title = "What does it really cost?"
     page = shell(title=title, description=say("index"), body=body, kind="index")

@@ -27,7 +27,7 @@ from noisefloor.show.rows import (
 )
 from noisefloor.stats.verdict import CANNOT_TELL, PROVISIONAL, SAME, differs, kind
 from noisefloor.text import Refusal, amounts, upper
-from noisefloor.text.reasons import Reason, Why
+from noisefloor.text.reasons import Reason, Why, has
 
 if TYPE_CHECKING:
     from noisefloor.data.results import Results
@@ -315,7 +315,8 @@ def finding(verdicts: pd.DataFrame) -> str:
             elif len(chosen):
                 who = "; ".join(filter(None, _at_places(chosen, verdicts, alike)))
                 few.append(f"{upper(name)}{who and f': {who}'}{_together(chosen)}.")
-        if bare := int(rows["lo_pct"].isna().sum()):
+        full = rows["warnings"].map(lambda notes: has(notes, Why.SATURATED))
+        if bare := int((rows["lo_pct"].isna() & ~full).sum()):
             many.append(
                 f"For {bare} of the {len(rows)} too few {unit(rows.iloc[0])} for an interval."
             )
