@@ -326,7 +326,9 @@ def _worded(rows: pd.DataFrame, saturated: Saturated, pairs: int, bare: set[Any]
         knee = full > MOST_SATURATED * windows
         if full:
             why = Why.SATURATED if knee else Why.SOME_SATURATED
-            others = [w for w in row["warnings"] if not _is_explained(w, windows / (pairs or math.inf))]
+            others = [
+                w for w in row["warnings"] if not _is_explained(w, windows / (pairs or math.inf))
+            ]
             row["warnings"] = [Reason(why, full=full, windows=windows), *others]
         row |= nothing if knee else {}
         row |= silent if (row["workload"], row["metric"]) in bare else {}

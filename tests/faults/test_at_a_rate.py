@@ -298,7 +298,9 @@ def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
     assert "of 20,000 transactions a second" in str(e.value)
     assert "about 0 of" not in str(e.value)
     (folder,) = paths.runs().iterdir()
-    assert tidy.meta(folder)["ended_because"] == "in no window did both servers keep up with the rate"
+    assert (
+        tidy.meta(folder)["ended_because"] == "in no window did both servers keep up with the rate"
+    )
     blocks = {tidy.read(run)["block"] for run in tidy.run_folders(folder)}
     assert blocks == {0}  # of two
     assert isinstance(model.study_of(tidy.meta(folder)), model.Study)

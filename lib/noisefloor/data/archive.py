@@ -432,7 +432,9 @@ def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
                 before = " " if what == "arm" else before
                 named.loc[has, what] += before + part.loc[has, name]
     for _, part in runs.groupby(named["workload"]):
-        timed = part["metric"].isin(["wall", "query_time", "mean_latency"])  # they have a given work
+        timed = part["metric"].isin(
+            ["wall", "query_time", "mean_latency"]
+        )  # they have a given work
         logs = part[part["campaign"].isna() & ~timed]
         took, chosen = compare.durations(logs["duration_s"].fillna(0), logs["value"])
         if chosen and len(set(took)) > 1:

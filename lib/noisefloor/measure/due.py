@@ -112,8 +112,7 @@ def _campaigns() -> list[dict[str, Any]]:
                     "fingerprint": design.fingerprint(design.design_of(meta)),
                     "processor": design.processor_name(meta),
                     "sitting": design.sitting_key(meta),
-                    "runs": meta.get("slices_s", 0.0) > 0
-                    and meta.get("ended_because") != REBOOTED,
+                    "runs": meta.get("slices_s", 0.0) > 0 and meta.get("ended_because") != REBOOTED,
                     "minutes": round((ended - began).total_seconds() / 60, 1),
                 }
             )

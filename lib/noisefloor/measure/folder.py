@@ -30,7 +30,6 @@ from noisefloor.model import Arm, Study, StudyError, Workload, study_of
 from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
-
 REBOOTED = "this machine was started again"  # why a campaign ended that is of another boot
 
 

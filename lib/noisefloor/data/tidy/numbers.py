@@ -98,7 +98,31 @@ class Opened:
     def tidy_runs(self) -> TidyRuns:
         """Its tidy table, what was left out of it, and which windows were saturated. Raises
         Damaged."""
-        return _tidy_runs(self)
+        facts, folder = self.meta, self.folder
+        measured: list[dict[str, Any]] = []
+        problems: list[str] = []
+        for run in self.runs:
+            try:
+                measured += rows(run)
+            except (Damaged, parse.ParseError, Unusable) as e:
+                problems.append(f"{run.name}: {e}")
+        if any(w.get("at_once") for w in facts["workloads"]):
+            problems.append("two servers at once in a closed loop: measured, and not compared")
+        result = _in_every_run(frame(measured))
+        pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
+        half = set(pairs[pairs < 2].index)
+        problems += [f"{p}: only one run of the pair is whole; not compared" for p in sorted(half)]
+        result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
+        full = rates.saturated(result, facts["baseline"])
+        result = rates.by_block(result, self.runs)
+        problems += [f"{p.name}: it has no run.json; not compared" for p in strays(folder)]
+        for why in ("failed", "unpaired", "damaged", "unproved"):
+            kept: list[Place] = sorted(runs_folder(folder).glob(f"*.{why}*"))
+            problems += [
+                f"{p.name}: a run that failed, was changed or lost its partner; kept, not compared"
+                for p in kept
+            ]
+        return TidyRuns(result, problems + broken(folder), full)
 
 
 def opened(campaign: Path | Opened) -> Opened:
@@ -252,34 +276,6 @@ def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
     """The table of `Opened.tidy_runs`."""
     return opened(campaign).tidy_runs.table
-
-
-def _tidy_runs(campaign: Opened) -> TidyRuns:
-    facts, folder = campaign.meta, campaign.folder
-    measured: list[dict[str, Any]] = []
-    problems: list[str] = []
-    for run in campaign.runs:
-        try:
-            measured += rows(run)
-        except (Damaged, parse.ParseError, Unusable) as e:
-            problems.append(f"{run.name}: {e}")
-    if any(w.get("at_once") for w in facts["workloads"]):
-        problems.append("two servers at once in a closed loop: measured, and not compared")
-    result = _in_every_run(frame(measured))
-    pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
-    half = set(pairs[pairs < 2].index)
-    problems += [f"{p}: only one run of the pair is whole; not compared" for p in sorted(half)]
-    result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
-    full = rates.saturated(result, facts["baseline"])
-    result = rates.by_block(result, campaign.runs)
-    problems += [f"{p.name}: it has no run.json; not compared" for p in strays(folder)]
-    for why in ("failed", "unpaired", "damaged", "unproved"):
-        kept: list[Place] = sorted(runs_folder(folder).glob(f"*.{why}*"))
-        problems += [
-            f"{p.name}: a run that failed, was changed or lost its partner; kept, not compared"
-            for p in kept
-        ]
-    return TidyRuns(result, problems + broken(folder), full)
 
 
 def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:

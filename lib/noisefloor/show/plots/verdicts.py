@@ -44,14 +44,11 @@ def threads_figure(
     palette: Palette = PAGE,
     narrow: bool = False,
 ) -> Figure:
-    """Change against thread count: the signature figure.
-
-    `verdicts`: verdict table; `metric`: a name or several (one panel each). `by`: the column that
-    makes the panels when there is one metric (`workload` or `arm` when these differ, `study`). The
-    A/A control is drawn in grey, the joint effect, where there is one, as a diamond at the right.
+    """Change against thread count: the signature figure. `metric`: a name or several (a panel
+    each); `by`: the column that makes the panels of one metric (`workload` or `arm` when these
+    differ, `study`). The A/A control is grey, the joint effect a diamond at the right.
     `published`: columns threads, change_pct and optionally lo_pct, hi_pct, label; drawn over ours.
-    Raises ValueError where no row has the metric.
-    """
+    Raises ValueError where no row has the metric."""
     metrics = [metric] if isinstance(metric, str) else list(metric)
     frame = verdicts[verdicts["metric"].isin(metrics)]
     frame = frame.assign(joint=is_joint(frame), control=is_control(frame))
@@ -225,13 +222,10 @@ def load_figure(
     noun: str = "transactions",
     narrow: bool = False,
 ) -> Figure:
-    """Latency of every arm against the offered load, and beside it (on a phone below it) the change of p99
-    with its interval: in one screen with the box of a page.
-
-    `latencies`: rate, arm, p50_s, p99_s, as `results.load_curve` returns them, p50 NaN where a rate
-    is saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a
-    second that the baseline reaches at most, 0 where that was not measured; `noun`: what is offered.
-    """
+    """Latency of every arm against the offered load, and beside it (on a phone below it) the change
+    of p99. `latencies`: as `results.load_curve` returns them; `rows`: verdict rows of p99 with the
+    column rate; `capacity`: transactions a second that the baseline reaches at most, 0 where not
+    measured; `noun`: what is offered."""
     row: Any
     ink = PAGE.of(rows if len(rows) else latencies)
     shape: Any = {"rows": 2, "height_ratios": [1.5, 1]}
@@ -271,7 +265,9 @@ def load_figure(
         once = alike.pop() if len(alike) == 1 < len(rows) else ""  # all have one word: said above
         for row in rows.itertuples():
             words = "" if once else _words(row, narrow or len(rows) > 4)
-            canvas.judged(low, row.rate + place[row.arm], row, limit, ink[row.arm], "o", words, True)
+            canvas.judged(
+                low, row.rate + place[row.arm], row, limit, ink[row.arm], "o", words, True
+            )
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         shade = {BAND: f"shaded: {_same(margin)}"}
         unit = f"p99: {canvas.shows(low, 'p99')}{once and f', {once}'}"

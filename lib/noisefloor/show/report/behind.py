@@ -267,7 +267,9 @@ def comparisons(r: Results) -> Shown | None:
 def settings(r: Results) -> Shown | None:
     """The variables that matter and those that were asked for, as read back from the running
     servers: a column an arm, as its first question had it. None where nothing was read back."""
-    by_arm = {a: of_arm for p in reversed(r.parts) for a, of_arm in tidy.variables(p.opened).items()}
+    by_arm = {
+        a: of_arm for p in reversed(r.parts) for a, of_arm in tidy.variables(p.opened).items()
+    }
     if not by_arm:
         return None
     every = r.study.compared
