@@ -416,7 +416,7 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
         ("cpu_per_transaction", -9.0, -2.0, "switch it on"),
         (
             *("cpu_per_transaction", -2.0, 9.0),
-            "enable where required; plan 9.0 % more CPU",
+            "enable where required; plan +9.0 % CPU",
         ),
         ("tps", -9.0, -2.0, "switch it on"),
     ],

@@ -43,10 +43,8 @@ def headline_of(
     before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
     one_each = bool(before) and all(len(there) == 1 for _, there in places)
     same_load = one_each and all(_load(there) == _load(before) for _, there in places)
-    if (
-        same_load and after is not None and r is not None
-    ):  # or it would be the load of the worst case
-        same_load = not extremes(after, r)[1]
+    if same_load and after is not None and r is not None and offered(after):
+        same_load = not extremes(after, r)[1]  # which name another one
     clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
