@@ -474,10 +474,12 @@ def test_what_is_folded_is_there_and_nothing_folds_to_nothing(early):
 
 
 def test_the_settings_of_a_page_are_those_of_its_first_question(r, monkeypatch):
-    def variables(part):
-        return {r.study.baseline.name: {"sync_binlog": f"of {part.study.key}"}}
+    part_of = {id(part.opened): part for part in r.parts}
 
-    monkeypatch.setattr(results, "variables", variables)
+    def variables(opened):
+        return {r.study.baseline.name: {"sync_binlog": f"of {part_of[id(opened)].study.key}"}}
+
+    monkeypatch.setattr(tidy, "variables", variables)
     assert [part.study.key for part in r.parts] == ["headline", "masked"]
     assert "sync_binlog of headline" in text(report.settings(r))
 

@@ -580,7 +580,7 @@ def test_that_there_is_no_difference_is_a_claim(ends, verdict, ahead, word):
 def test_another_version_is_not_comparable_and_says_why():
     r = campaign_of("version-upgrade", "tps", "9.7", (-3.0, -1.0, "slower", {}))
     said = amounts.ascii_only(claims.stands(r, "4 cores", arm="9.7"))
-    why = "other versions and cores, with thread pool"
+    why = "other versions, cores, thread pool"
     assert said == f"A blog (MySQL 8.0.42, 8.4.5): about 16 % faster. Not comparable: {why}."
 
 

@@ -242,7 +242,7 @@ def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
     assert load[load["p99_s"].isna()]["rate"].unique().tolist() == [50]  # too few were served
     shown = answers.lead_figure(r).markup
     words = "Latency of connections on Zen 1, counted from their intended start"
-    assert f"{words}, against the load that each arm is offered, one after the other;" in shown
+    assert f"{words}, against the load that each arm is offered, one after the other," in shown
     assert "connections a second</label>" in shown
     assert "transactions" not in re.sub("<[^>]+>", "", shown)
     assert "Both servers share the cores" not in shown
@@ -268,7 +268,7 @@ def test_transactions_at_a_rate_have_their_figure_and_their_field():
     shown = answers.lead_figure(r).markup
     assert "Latency of transactions on Zen 1, counted from their intended start" in shown
     assert "Medians of the windows in the newest campaign, on Zen 1;" in shown
-    assert "arm is offered, both at the same time;" in shown
+    assert "arm is offered, both at the same time," in shown
     assert "Both servers share the cores" in shown
     assert "transactions a second</label>" in shown
     each = results.each_load(r)

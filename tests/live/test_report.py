@@ -399,7 +399,7 @@ def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan
     r.study = SimpleNamespace(name="binlog-encryption", key="rate")
     lead = r.verdicts.loc[0]
     assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 1,500 TPS up to +3.1 %"
-    assert "plan 3.1 % more CPU" in amounts.ascii_only(statement.advice(lead, r))
+    assert "plan +3.1 % CPU" in amounts.ascii_only(statement.advice(lead, r))
     r.verdicts.loc[1, "hi_pct"] = 1.73  # +1.7 %, as that at 100
     assert statement.extremes(lead, r)[1] == ""
     fewer = r.verdicts.loc[[2]].assign(lo_pct=-20.0, threads=4, workload="large")
@@ -428,7 +428,7 @@ def test_the_advice_is_that_of_what_was_measured(metric, lo, hi, begins):
     r.study = SimpleNamespace(name="binlog-encryption", key="rate")
     said = amounts.ascii_only(statement.advice(r.verdicts.loc[0], r))
     assert said.startswith(begins)
-    assert ("9.0 % more CPU" in said) == (len(begins) > 12)  # of the two that name a cost
+    assert ("+9.0 % CPU" in said) == (len(begins) > 13)  # of the two that name a cost
     r.study = SimpleNamespace(name="own-study", key="")
     assert statement.advice(r.verdicts.loc[0], r) == ""
 

@@ -262,9 +262,10 @@ def load_figure(
         arms = list(pd.unique(rows["arm"]))
         place = {arm: 0.03 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
         alike = {canvas.verdict_label(row, True) for row in rows.itertuples()}
-        once = alike.pop() if len(alike) == 1 < len(rows) else ""  # all have one word: said above
+        short = narrow or len(rows) > 4
+        once = alike.pop() if short and len(alike) == 1 else ""  # all have one word: said above
         for row in rows.itertuples():
-            words = "" if once else _words(row, narrow or len(rows) > 4)
+            words = "" if once else _words(row, short)
             canvas.judged(
                 low, row.rate + place[row.arm], row, limit, ink[row.arm], "o", words, True
             )
