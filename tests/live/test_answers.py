@@ -14,7 +14,7 @@ import pytest
 from analysis import connections
 from conftest import DATA, ROOT
 from noisefloor import claims, paths, stats, studies
-from noisefloor.data import results
+from noisefloor.data import results, tidy
 from noisefloor.show import plots, report, rows
 from noisefloor.show.markup import cell
 from noisefloor.show.report import answers, verified, words
