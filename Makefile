@@ -2,7 +2,7 @@
 PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
-# what failed on real servers while three workers shared the machine is tried once more, alone
+# what failed on real servers while four workers shared the machine is tried once more, alone
 AGAIN = $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none --maxfail 5
 # whole modules for the workers, the longest first (LONGEST in tests/conftest.py)
 SHARED = --dist loadfile --no-loadscope-reorder
@@ -26,7 +26,7 @@ measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), a
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED) || { [ $$? -eq 1 ] && $(AGAIN); }
+	$(BIN)/python -m pytest -m "not slow" -n 4 $(SHARED) || { [ $$? -eq 1 ] && $(AGAIN); }
 
 unit: setup ## the tests that need no server and draw nothing (15 seconds)
 	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit

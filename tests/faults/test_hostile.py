@@ -136,6 +136,7 @@ def is_text(page: Path, profile: Path) -> None:
     assert "1337" not in re.sub(r"[\w./+=-]{40,}", "", document)  # no template was filled in
 
 
+@pytest.mark.slow
 def test_markup_in_every_name_is_text_in_a_browser(hostile_page, witness, tmp_path):
     for name in (f"{STUDY}.html", "index.html"):
         is_text(hostile_page / name, tmp_path / name)

@@ -79,6 +79,7 @@ def test_kill_9_in_the_middle_of_a_block_keeps_its_deal(tmp_path, mariadb):
     assert set(tidy.tidy_table(folder)["block"]) == {0, 1}
 
 
+@pytest.mark.slow
 def test_kill_9_of_a_measurement_of_what_is_due(tmp_path, mysql):
     """No whole run is lost; the same command continues the campaign and packs it."""
     live = Live(tmp_path, mysql, "measure", "--minutes", "3", DUE="1")

@@ -429,6 +429,7 @@ def after_a_backup(monkeypatch):
     monkeypatch.setattr(tools, "sysbench", loaded)
 
 
+@pytest.mark.slow
 @mostly("mariadb")
 @pytest.mark.usefixtures("after_a_backup")
 @pytest.mark.parametrize(

@@ -335,6 +335,7 @@ def test_a_large_transaction_does_not_fit_into_the_cache_of_its_session(campaign
     assert spilled.min()["large transactions"] > 0.9
 
 
+@pytest.mark.slow
 def test_a_failed_run_leaves_no_slow_disk(campaign, mysql):
     slow = Workload("slow", "", writes_per_s=50, settings={"sync_binlog": "1"})
     chosen = replace(SMOKE, workloads=(slow,))

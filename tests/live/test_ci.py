@@ -255,6 +255,7 @@ def test_the_verdict_can_be_about_another_metric(runner, logs):
     assert ", mean latency." in done.outputs["comment"].splitlines()[2]
 
 
+@pytest.mark.slow
 def test_logs_get_a_page(runner, logs):
     done = runner(**logs)
     assert done.code == 0, done.stderr

@@ -41,6 +41,7 @@ def runs(c) -> list:
 # -- one run -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_results_of_two_clients_are_one_run(loaded):
     c, bench = loaded
     c.warm(bench, [(0, c.study.baseline)])

@@ -280,6 +280,7 @@ def shows_no_estimate(said: str) -> None:
     assert not [line for line in after if any(w in line for w in words)]
 
 
+@pytest.mark.slow
 def test_mariadb_side_by_side(loaded, mariadb):
     loaded(mariadb)
     asked = study.Request("binlog-encryption", "headline", "smoke", "mariadb", budget_min=0.3)

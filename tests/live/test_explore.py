@@ -196,6 +196,7 @@ def theirs(tmp_path_factory):
 SMALL = "RW, buffer pool 2G"
 
 
+@pytest.mark.slow
 def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     at = explore.Explorer(str(theirs / "tables"))
     pools = {f"RW, buffer pool {size}G" for size in (2, 12, 32)}

@@ -17,11 +17,7 @@ from noisefloor import paths
 from noisefloor.show import report
 
 # in the folder of the notebooks: papermill runs them in the root
-BOOKS = ["explore"] + [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in report.studies(everything=True)
-    if name != "explore"
-]
+BOOKS = report.studies(everything=True)
 
 
 def filled(name: str, runs: Path):
@@ -49,6 +45,7 @@ def ran(*command, out: Path, cwd: Path) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOOKS)
 def test_a_notebook_runs_as_a_script(name, tmp_path):
     script = tmp_path / f"{name}.py"

@@ -875,6 +875,7 @@ def alone(home):
     return only
 
 
+@pytest.mark.slow
 def test_one_failure_does_not_stop_the_others(alone, tmp_path):
     kills = "import os\nos.kill(os.getppid(), 9)"  # the rendering process
     alone(good=(*STUDY[:2], STUDY[-1]), bad=["1 / 0"], worse=[kills])

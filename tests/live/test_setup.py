@@ -222,6 +222,7 @@ def test_post_build_is_a_script_that_git_holds_as_one():
     assert not re.search(r"\b(sudo|apt|apt-get|conda)\b", text)  # it runs as an ordinary user
 
 
+@pytest.mark.slow
 def test_post_build_installs_the_package_from_its_folder(tmp_path):
     """In a copy, into a folder of its own, with what the environment has and without a network."""
     copy, place = tmp_path / "some one's copy", tmp_path / "place"

@@ -79,6 +79,7 @@ def test_every_crash_has_the_same_redo_to_recover(one, tmp_path):
 # -- what is found out once ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @mostly("mariadb")
 def test_a_copy_opened_by_the_same_build_keeps_its_checksums(template, shop):
     found = loading.upgrade(template, template.engine, shop)
