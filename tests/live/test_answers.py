@@ -203,7 +203,7 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     claim = claims.stands(r, label, arm=arm, claimed=0.0 if label == "TPS" else None)
     said = text(report.begin(r, arm, claim))
     differs = "Not comparable: (full load not measured|theirs is a maximum|not measured yet)"
-    assert re.search(rf"A blog .*(Agrees so far: measured again, we expect|{differs})", said)
+    assert re.search(rf"A blog .*(Agrees so far: a repeat should give|{differs})", said)
     assert "unclear" not in said
     assert title.endswith("?")
     assert "What to do:" in said

@@ -35,7 +35,7 @@ from noisefloor.text import amounts, answers, upper
 from noisefloor.text.reasons import Why, without
 
 Row = Mapping[Any, Any]  # of a verdict table
-_AHEAD = "measured again, we expect"
+_AHEAD = "a repeat should give"
 
 
 def here(r: Results) -> pd.DataFrame:

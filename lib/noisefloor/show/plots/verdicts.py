@@ -270,9 +270,9 @@ def load_figure(
                 low, row.rate + place[row.arm], row, limit, ink[row.arm], "o", words, True
             )
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
-        shade = {BAND: f"shaded: {_same(margin)}"}
-        unit = f"p99: {canvas.shows(low, 'p99')}{once and f', {once}'}"
-        canvas.above(low, unit, "", shade, {BAND: BAND}, True)
+        lines = {MUTED: once and f"all points: {once}", BAND: f"shaded: {_same(margin)}"}
+        lines = {ink: words for ink, words in lines.items() if words}
+        canvas.above(low, f"p99: {canvas.shows(low, 'p99')}", "", lines, {x: x for x in lines}, True)
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
     top.tick_params(labelbottom=True)  # on a phone the first screen ends above the lower panel
@@ -498,7 +498,7 @@ def forest(
     margins = frame["margin_pct"].unique()
     shade = amounts.plus_minus(margins[0]) if len(margins) == 1 else "shaded:"
     room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
-    middles = (f"{shade} counts as same", f"{shade} is same", "same")
+    middles = (f"{shade} counts as same", f"{shade} same", "same")
     middle = next((words for words in middles if len(words) < room - 2), "")
     below = {"at": "axes fraction", "va": "top"}
     canvas.note(ax, f"← {smaller}", (0, 0), (0, -26), ha="left", **below)

@@ -92,7 +92,7 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
 def extremes(row: Row, r: Results, shown: Sequence[Row] = ()) -> tuple[float, str]:
     """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
     and the best case as the end of the row's sentence): an end beyond those that it names (`shown`, by
-    default the row's on each processor), `at 150 TPS on Zen 1 up to +3.1 %`, a change wholly beyond them,
+    default the row's on each processor), `at 150 TPS on Zen 1 possibly +3.1 %`, a change wholly beyond them,
     `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
@@ -109,7 +109,7 @@ def extremes(row: Row, r: Results, shown: Sequence[Row] = ()) -> tuple[float, st
             end, most = amounts.change(most, metric), each[worse]
             if amounts.change(most, metric) != end:
                 clauses.append(
-                    f"{_beside(each, row, names)} up to {amounts.change(most, metric)}".strip()
+                    f"{_beside(each, row, names)} possibly {amounts.change(most, metric)}".strip()
                 )
     for each in cases[:1]:
         if sign * (whole[better] - each[worse]) > 0:
