@@ -295,7 +295,8 @@ def test_warnings_say_what_makes_a_run_less_trustworthy():
 # -- other tools and conditions --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pairs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [1, 2])
 def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, mysql, pairs):
     chosen = studies.load(model.Request("binlog-encryption", "replica", profile="smoke"))
     c, bench = campaign(chosen, mysql, chosen.baseline, *chosen.arms)

@@ -304,6 +304,7 @@ def test_one_campaign_is_judged_by_itself(explorer):
 CHANGES = {"metric": "p95", "margin": 5.0, "workload": "replica", "threads": (4, 16)}
 
 
+@pytest.mark.slow
 def test_every_control_changes_figure_and_words_at_once(explorer):
     for control, value in CHANGES.items():
         begun = getattr(explorer, control).value

@@ -141,7 +141,13 @@ def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
     assert rates.pooled_quantiles([out], [0.99])[0.99] > 0.06
 
 
-@pytest.mark.parametrize("rate", [20_000, RATE_MOST], ids=["unserved", "queue full"])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        pytest.param(20_000, id="unserved", marks=pytest.mark.slow),
+        pytest.param(RATE_MOST, id="queue full"),
+    ],
+)
 def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb, rate):
     asked = study(rate=rate)
     c, bench = campaign(asked, mariadb, *asked.compared)

@@ -355,7 +355,9 @@ def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
     said = amounts.ascii_only(statement.headline_of(lead, r, brief=True, after=lead))
     assert said.endswith(f", {cases}.")
     vars(r)["verdicts"] = r.verdicts.loc[[0, 1, 4]]
-    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 8 threads (near) possibly +6.5 %"
+    assert (
+        amounts.ascii_only(statement.extremes(lead, r)[1]) == "at 8 threads (near) possibly +6.5 %"
+    )
     vars(r)["verdicts"] = r.verdicts.loc[[0, 4]]
     assert statement.extremes(lead, r) == (6.0, "")
 

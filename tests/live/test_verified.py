@@ -62,6 +62,7 @@ def test_a_page_as_it_was_rendered_is_what_its_raw_files_give(page):
     assert int(said[2]) == sum(1 for _ in (paths.recorded() / CAMPAIGN).rglob("*/*"))
 
 
+@pytest.mark.slow
 def test_everything_wrong_is_said_at_once(page, campaign):
     """On the page, in the data behind a figure, beside the page, in the raw text, in run.json."""
     text = page.read_text()
