@@ -18,6 +18,7 @@ from noisefloor.data import results, tidy
 from noisefloor.show import plots, report, rows
 from noisefloor.show.markup import cell
 from noisefloor.show.report import answers, verified, words
+from noisefloor.show.report.batch import recorded_campaign
 from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
@@ -168,6 +169,16 @@ def test_two_processors_stand_beside_each_other():
     assert "AMD EPYC, 2 cores" in box
     assert "Intel(R) Xeon(R)" in box
     assert "Processor Threads Verdict" in text(report.comparisons(r))
+
+
+@pytest.mark.parametrize("study", ["binlog-encryption", "ssl-connections"])
+def test_a_page_names_its_campaigns_in_an_order_that_gives_the_same_page(study):
+    """Also where a question with a campaign of today's design has an earlier one, too."""
+    newest = paths.recorded() / recorded_campaign(study)
+    page = results.load(*results.beside(newest))
+    again = results.load(*map(paths.campaign, page.meta["campaigns"]))
+    assert again.meta["campaigns"] == page.meta["campaigns"]
+    assert again.left == page.left
 
 
 def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():

@@ -41,7 +41,9 @@ def load(*folders: Path) -> Results:
         alike = [r for r, has in zip(asked, designs, strict=True) if has == wanted]
         for campaign, has in zip(asked, designs, strict=True):
             if has != wanted:
-                apart.append((campaign.folder, _why(has, wanted)))
+                apart.append(
+                    (design.began(campaign.opened.meta), campaign.folder, _why(has, wanted))
+                )
         if not alike:
             continue
         there = Counter(r.processor for r in alike)
@@ -49,7 +51,8 @@ def load(*folders: Path) -> Results:
         lead = next((r for r in reversed(alike) if r.processor == at), alike[-1])
         leads.append(lead.folder)
         others += [r.folder for r in alike if r is not lead]
-    return Results(leads[0], Beside(tuple(leads[1:]), tuple(others), tuple(apart)))
+    left = tuple((folder, why) for _, folder, why in sorted(apart))  # whatever the order given
+    return Results(leads[0], Beside(tuple(leads[1:]), tuple(others), left))
 
 
 def _present(campaign: Results) -> design.Design | None:

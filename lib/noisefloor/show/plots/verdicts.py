@@ -272,7 +272,9 @@ def load_figure(
         canvas.scale(low, *canvas.span(rows[ENDS], margin, limit), 0.08, 0.3, metric="p99")
         lines = {MUTED: once and f"all points: {once}", BAND: f"shaded: {_same(margin)}"}
         lines = {ink: words for ink, words in lines.items() if words}
-        canvas.above(low, f"p99: {canvas.shows(low, 'p99')}", "", lines, {x: x for x in lines}, True)
+        canvas.above(
+            low, f"p99: {canvas.shows(low, 'p99')}", "", lines, {x: x for x in lines}, True
+        )
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
     top.tick_params(labelbottom=True)  # on a phone the first screen ends above the lower panel
