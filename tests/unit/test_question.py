@@ -64,7 +64,7 @@ def test_a_campaign_of_an_unknown_fingerprint_is_left_out_and_says_why():
     )
     r = results.load(*map(paths.campaign, (rate, *odd)))
     assert [x.folder.name for x in r.every] == [rate]
-    gone, other = r.left
+    other, gone = r.left  # in the order of time
     assert gone == f"{odd[0]} answers a question that its study does not ask any more"
     assert other.startswith(f"{odd[1]} has another design: ")
 

@@ -1,8 +1,5 @@
-"""What notebooks show of campaigns: the opened campaigns of a page (`load`), their verdicts and
-runs (`Results`), and functions that make frames and rows of them.
-
-campaign: Results; page: which campaigns are on one page; rows: which verdicts lead or answer;
-frames: data of the runs; tables: what is computed from both."""
+"""What notebooks show of campaigns. campaign: `Results`; page: which are on one page (`load`); rows:
+which verdicts lead or answer; frames: data of the runs; tables: what is computed from both."""
 # ruff: noqa: F403
 
 from noisefloor.data.results.campaign import *
