@@ -1,5 +1,5 @@
-"""The explorer: controls choose campaigns of a study; verdicts, figures and the raw text of every
-run follow. Nothing is measured, no server is needed.
+"""The explorer: controls choose campaigns of a study; it shows their verdicts, figures and the raw
+text of every run. Nothing is measured, no server is needed.
 
 `Question` is one state of the controls and everything that it shows; `Explorer` is the controls.
 Without controls (papermill, an exported script) it shows its first state.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
 PAGE = "all campaigns of its page"
 _LINES = 4  # arms that the figure over threads can show without crowding
-_MOST = 12  # arms that are shown before somebody chooses
+_MOST = 12  # arms, or thread counts, that are chosen at first
 
 
 # -- what can be opened ----------------------------------------------------------------------------
@@ -59,10 +59,10 @@ class _Campaign(results.Results):
 
 
 def opened(source: str, baseline: str = "", texts: str = "", workload: str = "") -> results.Results:
-    """All campaigns of the page of the study called `source`, or those of them with `workload`; the
-    campaign of that name; or the archive of that path (from here or from the project's folder), its
-    arms compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
-    Refusal, Damaged."""
+    """What `source` names: a study (all campaigns of its page, or those with `workload` if there
+    are any), a campaign, or the path of an archive (from here or from the project's folder). Of an
+    archive: `baseline` is the arm that others are compared with, `texts` the folder with the text
+    of its runs. Raises NotFound, Refusal, Damaged."""
     if _is_archive(source):
         return archive.load(source, baseline, texts=texts)
     if leading := report.leading_campaign(source):
@@ -78,7 +78,7 @@ def _workloads(folder: Path) -> list[str]:
 
 
 def _metrics(source: results.Results) -> dict[str, list[str]]:
-    """Workload -> its metrics that are compared, of those that a run of any campaign has."""
+    """Workload -> its metrics that get a verdict and that a run of any campaign has."""
     there: set[Any] = set()
     for each in source.every:
         rows = each.judged()[["workload", "metric"]].drop_duplicates()
@@ -125,8 +125,8 @@ def _listed() -> pd.DataFrame:
 @dataclass(frozen=True)
 class Question:
     """One or two sources, asked about one workload and metric. `margin_pct`: 0 for the metric's
-    own; `threads` and `arms`: those to show, () for all; what is not shown is judged with the rest,
-    so that choosing makes no verdict."""
+    own; `threads` and `arms`: those to show, () for all. Hidden ones are judged with the rest, so
+    that a choice changes no verdict."""
 
     sources: tuple[results.Results, ...]
     workload: str
@@ -137,7 +137,7 @@ class Question:
 
     @cached_property
     def _there(self) -> dict[str, results.Results]:
-        """The sources that have the workload and metric, by what they are called."""
+        """Name -> source, of those with the workload and metric. Raises Refusal for equal names."""
         names = [PAGE if _is_page(s) else when(s.meta) or s.meta["campaign"] for s in self.sources]
         if len(set(names)) < len(names):
             raise Refusal(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
@@ -147,9 +147,9 @@ class Question:
 
     @cached_property
     def judged(self) -> pd.DataFrame:
-        """The verdict table, one source after the other, with the columns `source` and `campaign`,
-        the names of its rows (on a page: their processor). An arm of several questions of a page is
-        that of the first question. Raises Refusal if no run has the metric."""
+        """The verdict table, one source after the other, with the columns `source` (its name) and
+        `campaign` (the same; on a page the processor). If several questions of a page have an arm,
+        its rows are those of the first. Raises Refusal if no run has the metric."""
         parts = []
         for name, source in self._there.items():
             table = source.judge(
@@ -167,7 +167,7 @@ class Question:
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """The rows of `judged` that are shown. The joint effect is that of all thread counts."""
+        """The rows of `judged` that are shown: the joint one only with all thread counts."""
         table, counts = self.judged, set(self.threads)
         whole = not counts or counts >= set(table["threads"].dropna())
         alone = table["threads"].isna() & (whole | ~is_joint(table))
@@ -225,7 +225,7 @@ class Question:
 
     @cached_property
     def figure(self) -> "Figure":
-        """Changes against threads, or a forest where that would say less or be crowded."""
+        """Changes against threads; a forest for one thread count, or for many arms."""
         rows = self.verdicts
         arms = rows.loc[~is_control(rows), "arm"].nunique()
         if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else _LINES):
@@ -249,7 +249,7 @@ class Question:
 
     @cached_property
     def comparisons(self) -> list[tuple[str, int]]:
-        """What has runs of its own: (words, row of `verdicts`), the study's own ones first."""
+        """(words, row of `verdicts`) of all but joint rows, the A/A controls last."""
         rows = self.verdicts[~is_joint(self.verdicts)]
         rows = rows.loc[is_control(rows).sort_values(kind="stable").index]
         offered: list[tuple[str, int]] = []
@@ -308,8 +308,8 @@ class Question:
 
 
 class _Comparison:
-    """The pairs and runs behind `row` of a verdict table. `pairs`: in the order of measuring, none
-    where runs are not paired; `runs`: pair by pair, rows of the tidy table with the columns point
+    """The pairs and runs behind `row` of a verdict table. `pairs`: in the order of measuring, empty
+    if runs are not paired; `runs`: rows of the tidy table, pair by pair, with the columns point
     (row of the table that `figure` draws) and words."""
 
     def __init__(self, question: Question, source: results.Results, row: pd.Series):
@@ -338,7 +338,7 @@ class _Comparison:
         self.alt = f"The runs behind it. {plots.alt(row.to_frame().T)}"
 
     def _alike(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """The rows with the thread count of this comparison, or with none as it has none."""
+        """The rows with this comparison's thread count; without one if it has none."""
         count = self.row["threads"]
         same = rows["threads"].isna() if pd.isna(count) else rows["threads"].eq(count)
         return rows[same.fillna(False)]
@@ -351,7 +351,7 @@ class _Comparison:
         return plots.pairs_figure(self.pairs, palette=self._palette)
 
     def raw(self, run: str) -> str:
-        """The text that was printed in a run, and in the other run of its pair, as HTML."""
+        """The printed text of a run, and of the other run of its pair, as HTML."""
         chosen = self.runs[self.runs["run"] == run]
         if chosen["pair_id"].notna().all():
             chosen = self.runs[self.runs["pair_id"].isin(chosen["pair_id"])]
@@ -388,12 +388,12 @@ class _Picture(anywidget.AnyWidget):
 
 
 class Explorer:
-    """The controls and what follows them, for the last line of a notebook cell.
+    """The controls and what they show, for the last line of a notebook cell.
 
-    `source` and `against`: studies or campaigns by name or archives by path, "" for the first study
-    and for none; `texts`: the folder that an archive was made from; the rest (workload, metric,
-    threads, arms, margin_pct): what is asked first, empty for all or the metric's own. Raises
-    NotFound, Refusal, Damaged."""
+    `source` and `against`: studies or campaigns by name, or archives by path; "" for the first
+    study with a recorded campaign, and for nothing; `texts`: the folder that an archive was made
+    from; the rest (workload, metric, threads, arms, margin_pct): the first choice, empty for all or
+    the metric's own. Raises NotFound, Refusal, Damaged."""
 
     def __init__(
         self,
@@ -489,13 +489,13 @@ class Explorer:
         threads: Sequence[int] = (),
         arms: Sequence[str] = (),
     ) -> None:
-        """Offer what the chosen campaign has, and keep what is chosen where it is still there, but
-        for what is asked."""
+        """Offer what the chosen campaign has. Arguments are chosen; without one, a control keeps
+        its choice if that is still offered."""
         source, new = self._open(self.campaign.value), self._opened != self.campaign.value
         if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         works = [w.name for w in source.study.workloads]
-        if _is_page(source):  # of finished campaigns: none has to be read as a whole for this
+        if _is_page(source):  # its campaigns are finished: their runs need not be read for this
             leading = _workloads(paths.campaign(report.leading_campaign(self.campaign.value) or ""))
             works.sort(key=lambda name: name not in leading)
         else:
@@ -535,7 +535,7 @@ class Explorer:
             else:
                 if change["owner"] is self.study:
                     self._fill_sources()
-                    self.workload.options = ()  # one that has the same name is another
+                    self.workload.options = ()  # a name of the other study means another workload
                 self._fill()
                 self._answer()
         except PROBLEMS as e:
@@ -544,7 +544,7 @@ class Explorer:
             self._settled = True
 
     def _answer(self) -> None:
-        """Ask what the controls say, and show everything that follows."""
+        """Make the Question that the controls say, and show everything of it."""
         names = dict.fromkeys(filter(None, (self.campaign.value, self.against.value)))
         self.question = q = Question(
             tuple(self._open(n, self.baseline.value, self.workload.value) for n in names),
@@ -591,9 +591,10 @@ class Explorer:
 
 
 def _offer(control: Any, options: Sequence[Any], value: Any = None) -> None:
-    """Set what a control offers, values or (words, value). It gets `value` where one is given, else
-    keeps its own where that is left, else gets the first; where several can be chosen it keeps
-    those that are left, or gets all. Raises Refusal for a value that is not offered."""
+    """Set what a control offers, values or (words, value). It gets `value` if one is given, else
+    keeps its own if that is still offered, else gets the first. One with several choices keeps
+    those still offered unless all were chosen, else gets the first `_MOST`. Raises Refusal for a
+    value that is not offered."""
     options = [o if isinstance(o, tuple) else (str(o), o) for o in options]
     several = isinstance(control, ipywidgets.SelectMultiple)
     values, before = [v for _, v in options], list(map(tuple, control.options))

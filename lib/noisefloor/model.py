@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 @dataclass(frozen=True)
 class Metric:
-    """One measured quantity: base unit inside (`unit`), shown in `shown_unit` = base * `scale`."""
+    """One measured quantity. Values are in `unit`; pages show value * `scale`, in `shown_unit`."""
 
     name: str
     label: str
@@ -25,9 +25,9 @@ class Metric:
     quick_pct: float = 5.0  # the same for a quick campaign
     larger: str = "faster"  # what a larger value is called
     smaller: str = "slower"
-    quantile: float = 0.0  # of latency, that it is; 0: it is none
-    kin: str = ""  # the metric whose known scatter counts where its own is not known
-    terminal: str = ""  # the label in a line of text, where `short` is not enough there
+    quantile: float = 0.0  # 0.95 for the p95 of latency; 0: not a percentile
+    kin: str = ""  # the metric whose recorded scatter is used where its own is not recorded
+    terminal: str = ""  # the label in a line of text, where `short` is not clear enough
 
     def word(self, up: bool) -> str:
         """What a change to a larger value (`up`), or to a smaller one, is called."""
@@ -45,8 +45,7 @@ class Metric:
 
 
 def _metrics() -> dict[str, Metric]:
-    """The table of all metrics, with everything that is known of each. The first are the first in an
-    answer."""
+    """All metrics of metrics.csv, by name. The first ones come first in an answer."""
     with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     numbers = [f.name for f in fields(Metric) if f.type is float]
@@ -60,24 +59,23 @@ def _metrics() -> dict[str, Metric]:
 
 METRICS = _metrics()
 QUANTILES = {m.name: m.quantile for m in METRICS.values() if m.quantile}  # of latency
-BEYOND = 10  # transactions that are slower than a percentile, at least
-_UNKNOWN = Metric("", "", "", "higher")  # of a published claim, queries a second: more is better
+BEYOND = 10  # transactions that must be slower than a percentile before it counts
+_UNKNOWN = Metric("", "", "", "higher")  # for published claims, such as queries a second
 
 
 def metric(name: str) -> Metric:
-    """The metric called `name`; a nameless one, of which more is better, where there is none."""
+    """The metric called `name`; for an unknown name a nameless one whose larger values are better."""
     return METRICS.get(name, _UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison, judged: a row of a verdict table, which has these columns. NaN: a number that is
-    not known."""
+    """One judged comparison: a row of a verdict table, with these columns. NaN: not known."""
 
     study: str
     workload: str
     metric: str
-    threads: int | None = None  # None: none is counted, or it is `joint`
+    threads: int | None = None  # None: without a thread count, or `joint`
     baseline: str
     arm: str
     n_baseline: int  # runs, or pairs
@@ -88,13 +86,13 @@ class Comparison:
     margin_pct: float
     verdict: str
     worse: bool
-    together: int = 1  # how many rows hold at 95 % together
-    known: str = ""  # what it says where it cannot tell
+    together: int = 1  # how many intervals, with this one, hold at 95 % together
+    known: str = ""  # the interval in words, for `cannot tell`
     chance: float = math.nan  # how often two runs of one unchanged server differ by so much
-    restarted: str = ""  # the word if the server was restarted between the runs, if another
+    restarted: str = ""  # the verdict if the server was restarted between the runs, if it differs
     restarted_lo_pct: float = math.nan
     restarted_hi_pct: float = math.nan
-    runs_needed: float  # an arm, or pairs in all, that would decide it
+    runs_needed: float  # for a verdict: runs an arm, or pairs in all
     minutes_needed: float
     warnings: tuple[str, ...]
     control: bool  # whether it is the A/A control
@@ -104,8 +102,8 @@ class Comparison:
 
 
 def leading(names: Iterable[str]) -> str:
-    """Which of these metrics leads an answer: throughput where there is any, else time; "" where the
-    table has none of them."""
+    """The metric of `names` that leads an answer: throughput if there is any, else time; "" if no
+    name is known."""
     there = set(names)
     return next((name for name in METRICS if name in there), "")
 
@@ -140,19 +138,18 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
-    are compared one by one, 0 where none is counted;
-    `deciding` are the metrics that the question is about; `share`: the
-    part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where
-    the profile's are too few for its clients; `redo_mb`: what a crash recovery has to read;
-    `events`: transactions that a replica catches up with; `errors`: share of transactions that may
-    be tried again, after a deadlock for example, before a run is no data; `arms`: those it is
+    are compared one by one (0: a workload without a thread count); `deciding`: the metrics that the
+    question is about; `share`: the part of every table's rows that it touches; `slices`: thread count
+    -> seconds of a slice, where the profile's are too few for its clients; `redo_mb`: what a crash
+    recovery has to read; `events`: transactions that a replica catches up with; `errors`: the largest
+    share of retried transactions (after deadlocks) with which a run counts; `arms`: those it is
     measured for, () for all; `only_at`: thread count -> the one arm that is measured there, where
     not all of them are; `sized`: whether its script takes ``--tables`` and ``--table-size``;
-    `digest`: sha256 of the user's own script; `clients`: hosts that load, one sysbench each, 0 for
-    the one that measures; `rate`: transactions a second that are offered to each server, 0 for as
+    `digest`: sha256 of the user's own script; `clients`: hosts that make the load, one sysbench each,
+    0 for the measuring host alone; `rate`: transactions a second that each server is offered, 0 for as
     many as it can do. At a rate, `alone`: one server after the other; `arrivals`: ``own`` for each
-    server, or ``same`` for both; `cores`: ``shared``, or ``swapped``: each server and its client on
-    a core of its own, and from pair to pair on the other one.
+    server, or ``same`` for both; `cores`: ``shared``, or ``swapped``: one core for each server with its
+    client, and they change cores from pair to pair.
     """
 
     name: str
@@ -196,11 +193,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class Profile:
-    """How long and how finely to measure one question. Whole seconds (sysbench's --time), except
-    `budget_min` and `settle_s`, the most that a server may take to settle.
+    """How long and how finely to measure one question. `slice_s` and `warmup_s` are whole seconds, as
+    sysbench's --time takes them; `settle_s`: the longest wait for a server to settle.
 
     `blocks`: starts of the server that a campaign declares, for each arm; 0: it declared none;
-    `quick`: whether the wider margins of the metrics hold."""
+    `quick`: whether the wider margins of the metrics apply."""
 
     name: str
     budget_min: float
@@ -223,11 +220,11 @@ PROFILES = {
     )
 }
 
-SAME, CANNOT_TELL, PROVISIONAL = "same", "cannot tell", "provisional"  # the last lacks sittings
-NO_WORD = (CANNOT_TELL, PROVISIONAL, "")  # what stands in the place of a word
+SAME, CANNOT_TELL, PROVISIONAL = "same", "cannot tell", "provisional"  # last: too few sittings
+NO_WORD = (CANNOT_TELL, PROVISIONAL, "")  # these take the place of a verdict
 SIDE_BY_SIDE = "side by side"  # the design of two servers; of one: switched
 CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
-TWICE = "the same twice"  # what readers call it
+TWICE = "the same twice"  # the name of the A/A control on pages
 
 
 @dataclass(frozen=True)
@@ -236,11 +233,11 @@ class Study:
 
     `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
     `question`: in words; `margin_pct`: the difference that matters, 0 for each metric's own;
-    `sittings`: how many campaigns on different days or machines its answer takes; `upgrade`: also
-    open the baseline's data directory with the arms' build; `kit`: what its tools keep between runs
-    (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in words; `cipher`: what
-    an arm is expected to cost at least: ``name`` and ``option`` of openssl's cipher, ``bytes``: the
-    metric that it runs over; `floor`: metric -> start-to-start CV in percent and its degrees of
+    `sittings`: how many boots of a machine its answer needs; `upgrade`: also open the baseline's data
+    directory with the arms' build; `kit`: which things its tools keep between runs (``backup``:
+    archives; ``connections``: keys and tunnels; ...); `facts`: names of what the kit measures once a
+    campaign; `cipher`: what an arm costs at least: ``name`` and ``option`` for openssl, ``bytes``: the
+    metric whose bytes pass through it; `floor`: metric -> start-to-start CV in percent and degrees of
     freedom, for a server that is never restarted; `floor_from`: where that comes from, in words."""
 
     name: str
@@ -289,13 +286,13 @@ class Request:
     """What a command or a notebook asks to be measured, and where.
 
     `question`: "" for the study's headline, "all" for every one; `engine`: "" for the study's own;
-    `old`: the build that an upgrade comes from; `threads`, `budget_min`, `margin_pct`: (), 0 for the
-    profile's and each metric's own. Of an own study: `settings`, ``VARIABLE=VALUE,VALUE`` each;
-    `workload`, a script of sysbench, or the path of the user's own in its place, `lua`; `rate`, as
-    `studies.ab.offered` takes it, 0 for as many as it can do; `capacity`: what it is a
-    share of, once measured. `server`: the URL of one that Noisefloor did not start, and what is measured on
-    it all the same (`allow`); `clients`: the address of the cluster whose workers load; `seed`: of the
-    coins, None for a new one."""
+    `old`: the build that an upgrade comes from; `threads`, `budget_min`, `margin_pct`: () and 0 for
+    the profile's, or each metric's own. Of an own study, `settings`: ``VARIABLE=VALUE,VALUE`` each;
+    `workload`: a script of sysbench; `lua`: the path of the user's own script instead; `rate`: as
+    `studies.ab.offered` takes it, 0 for the maximum; `capacity`: if `rate` is a share, the measured
+    transactions a second that it is a share of. `server`: the URL of one that Noisefloor did not start;
+    `allow`: which of its checks there may fail; `clients`: the address of the cluster whose workers
+    make the load; `seed`: of all random choices, None for a new one."""
 
     study: str
     question: str = ""
@@ -317,7 +314,7 @@ class Request:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What campaign.json keeps of it: each value that is not the usual one, no address, no path."""
+        """What campaign.json keeps of it: values that are not the default; no address, no path."""
         script = Path(self.lua).name
         kept = replace(self, study="", question="", server="", clients="", seed=None, lua=script)
         usual = vars(Request(""))
@@ -326,10 +323,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a request means on this machine, as far as that is known: the kind of its `engine`; the
-    `rate` that its share of a capacity is; which of its variables only a start of the server sets
-    (`static`); whether its script takes the tables' number and size (`sized`), and the sha256 of the
-    user's own (`digest`); (kind, label) of the `builds` of an upgrade."""
+    """What a request means on this machine, as far as it is known. `engine`: its kind; `rate`: in
+    transactions a second, where a share of a capacity was asked for; `static`: the variables that only
+    a start of the server sets; `sized`: whether the script takes ``--tables`` and ``--table-size``;
+    `digest`: sha256 of the user's own script; `builds`: of an upgrade, name -> (kind, label)."""
 
     engine: str = ""
     rate: int = 0
@@ -340,7 +337,7 @@ class Resolved:
 
 
 class StudyError(ValueError):
-    """A parameter that a study does not allow: given, allowed, what was done."""
+    """A study or parameter that cannot be used; says what was given, what is allowed, what was done."""
 
     code = 2  # the command's exit code
 
@@ -348,7 +345,8 @@ class StudyError(ValueError):
 def from_clients(study: Study, n: int) -> Study:
     """`study` with the load of its sysbench workloads divided over `n` client hosts.
 
-    Raises StudyError for one at a rate, or without such a workload, or with too few threads."""
+    Raises StudyError unless its first workload is sysbench, at no rate and without the user's own
+    script; also for a study with a kit, and for fewer threads than clients."""
     loads = [w for w in study.workloads if w.tool == "sysbench" and not (w.digest or w.rate)]
     if study.kit or not loads or study.workloads[0] not in loads:
         raise StudyError(
@@ -373,10 +371,8 @@ def as_guest(
     study: Study, floor: Mapping[str, tuple[float, float]], floor_from: str, *, cpu: bool
 ) -> Study:
     """`study` on a server that Noisefloor did not start: what a client can measure there by setting
-    variables, with `floor` (`floor_from`) in place of restarts. `cpu`: whether its processor clock
-    can be read.
-
-    Raises StudyError for a study that needs more."""
+    variables. `floor`, `floor_from`: as in Study; they take the place of restarts. `cpu`: whether the
+    CPU time of the server's process can be read. Raises StudyError for a study that needs more."""
     seen = _SEEN if cpu else _SEEN[:-1]
     works = tuple(
         replace(
@@ -426,17 +422,17 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _margin_pct(meta: Mapping[str, Any]) -> Any:
-    """The margin in percent that somebody asked for; 0 for each metric's own. Where nobody asked,
-    campaigns before 0.3 hold the profile's."""
+    """The margin in percent that the user asked for; 0 for each metric's own. Without a request,
+    campaigns before 0.3 record the profile's."""
     if "sittings" in meta:
         return meta["margin_pct"]
     return (meta.get("parameters") or {}).get("margin_pct", 0.0) if "plan" in meta else 0.0
 
 
 def study_of(meta: Mapping[str, Any]) -> Study:
-    """The study in a campaign.json: what was compared, whatever the code says now.
+    """The study as a campaign.json (`meta`) records it, whatever the study's file says now.
 
-    Raises StudyError if there is none."""
+    Raises StudyError if it cannot be read, or has nothing to compare."""
 
     def built(kind: Any, given: Mapping[str, Any]) -> Any:
         known = {k: v for k, v in given.items() if k in kind.__dataclass_fields__}

@@ -14,8 +14,8 @@ class NotFound(Exception):
 
 
 def root() -> Path:
-    """The project folder: $NOISEFLOOR_HOME, else the nearest parent of this file or of the
-    working directory that holds ``notebooks/`` and ``environment.yml``."""
+    """The project folder: $NOISEFLOOR_HOME, else the nearest parent of this file or of the working
+    directory that holds ``notebooks/`` and ``environment.yml``, else the working directory."""
     if home := os.environ.get("NOISEFLOOR_HOME"):
         return Path(home).resolve()
     for start in (Path(__file__).resolve(), Path.cwd() / "x"):
@@ -51,7 +51,7 @@ def processed() -> Path:
 
 
 def history() -> Path:
-    """The results database where no other is named."""
+    """File of the results database, unless another one is named."""
     return processed() / "history.sqlite"
 
 
@@ -61,8 +61,8 @@ def reports() -> Path:
 
 
 def noise_file(name: str, local: bool = True) -> Path:
-    """The file of what is known of noise beforehand: `floor` (from start to start) or `noise` (of
-    pairs), as measured on this machine (`local`), else as recorded."""
+    """The file of the recorded scatter `name`: `floor` (from start to start) or `noise` (of pairs).
+    `local`: that of this machine, if it was measured; else the library's."""
     mine = runs() / f"{name}.json"
     return mine if local and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
@@ -78,8 +78,8 @@ def engines() -> Path:
 
 
 def campaign(name: str, *parents: Path) -> Path:
-    """The folder of a campaign by its name (a folder name, never a path), in the first of the
-    `parents` that has it; without any: recorded, else live.
+    """The folder of the campaign called `name` (a folder name, never a path), in the first of
+    `parents` that has it. Without parents: `recorded`, then `runs`.
 
     Raises NotFound with the names that exist."""
     if not _NAME.fullmatch(name):
@@ -105,7 +105,7 @@ def campaigns(study: str = "") -> list[str]:
 
 
 def relative(path: Path | str) -> str:
-    """`path` relative to the project folder, for pages and messages; of one outside its name alone:
-    never a home folder."""
+    """`path` relative to the project folder, for pages and messages. Outside of it only the file's
+    name, so that no home folder is named."""
     path = Path(path)
     return str(path.relative_to(root())) if path.is_relative_to(root()) else path.name

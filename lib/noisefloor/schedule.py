@@ -1,7 +1,7 @@
 """Which run comes next: pairs and blocks in random order. Pure: no disk, no servers.
 
-Every random choice depends on the campaign's seed and on its place alone, so a resumed campaign
-makes the choices of an uninterrupted one."""
+Every random choice depends only on the campaign's seed and on its place in the campaign, so a
+resumed campaign makes the same choices as an uninterrupted one."""
 
 import hashlib
 import math
@@ -17,13 +17,13 @@ from noisefloor.model import CONTROL_SUFFIX, SIDE_BY_SIDE, Arm, Study, StudyErro
 from noisefloor.text.reasons import Reason, Why
 
 CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
-CONTROL_SHARE = 0.08  # of the time, at the most
+CONTROL_SHARE = 0.08  # of the campaign's time, at most, for those blocks
 _WHOLE = 10  # blocks of a standard campaign, at least
-LOST_S = 0.5  # of the clock between two slices, about
-STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
-MOST_SATURATED = 0.1  # share of windows, for a word
+LOST_S = 0.5  # seconds between two slices, about
+STARTING_S = 3.0  # seconds of a block beside slices and warm-up, mostly for its evidence
+MOST_SATURATED = 0.1  # share of saturated windows, above which there is no verdict
 SPENT = "the budget is spent"  # why a campaign ended
-# workload -> arm -> windows that were saturated, and all of them
+# workload -> arm -> [saturated windows, all windows]
 Saturated = Mapping[str, Mapping[str, list[int]]]
 
 _LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
@@ -31,7 +31,7 @@ _LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and
 
 @dataclass(frozen=True)
 class Cell:
-    """One comparison of the family: a workload at a thread count, baseline against `arm`."""
+    """One comparison: a workload at a thread count, `arm` against the baseline."""
 
     workload: Workload
     threads: int
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def control(self) -> bool:
-        """Whether both runs of its pairs are made under the baseline."""
+        """Whether it is the A/A control: both runs of a pair are of the baseline."""
         return self.arm.name.endswith(CONTROL_SUFFIX)
 
     @property
@@ -49,8 +49,8 @@ class Cell:
 
 
 def slug(text: str) -> str:
-    """`text` with nothing but lower-case letters a to z, digits and single dashes; letters of
-    other alphabets become their numbers."""
+    """`text` as lower-case letters a to z, digits and single dashes. Other letters become their
+    code points (`ue9`), other characters a dash."""
     text = text.lower().replace("=-", "=minus ")  # x=-1 is not x=1
     kept = "".join(c if c.isalnum() else " " for c in text)
     return "-".join("".join(c if c.isascii() else f"u{ord(c):x}" for c in kept).split())
@@ -101,8 +101,8 @@ def check(study: Study) -> None:
 
 
 def generator(seed: int, *key: object) -> np.random.Generator:
-    """The generator that decides what `key` names."""
-    # all of the key counts: cells that differ in their thread count only flip coins of their own
+    """The random generator for the choice that `key` names: seed and key alone decide its numbers."""
+    # the whole key counts, so that cells which differ only in thread count choose independently
     digest = hashlib.blake2b(repr([str(k) for k in key]).encode(), digest_size=16).digest()
     return np.random.default_rng([seed, int.from_bytes(digest)])
 
@@ -114,9 +114,8 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 def plan(study: Study) -> dict[str, Any]:
     """What a campaign declares before it measures: blocks (for each arm), control (blocks of the
-    A/A control side by side, 0 for none), pairs (of every comparison in a block; 0: as many as the
-    first block's share of the budget holds) and expected: metric -> half width in percent of an
-    interval of the first workload that the recorded noise lets expect."""
+    A/A control side by side, 0 for none), pairs (of every comparison in a block; always 0 here: as
+    many as the first block's share of the budget holds) and `expected`, for the first workload."""
     blocks = study.profile.blocks
     control = CONTROL_BLOCKS if blocks >= _WHOLE and _has_time(study) else 0
     declared = {"blocks": blocks, "control": control, "pairs": 0}
@@ -124,9 +123,9 @@ def plan(study: Study) -> dict[str, Any]:
 
 
 def kin(study: Study, work: Workload) -> tuple[str, ...]:
-    """Under which names the scatter of a workload's pairs may be recorded, its own first, then that
-    of its script, or at a rate of all windows like its."""
-    script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
+    """Names under which the scatter of a workload's pairs may be recorded: its own, then its
+    script's, or at a rate that of all workloads at a rate in the same arrangement."""
+    script = "oltp_read_write" if work.script == "work.lua" else work.script  # it adds to that one
     if work.rate:
         script = stats.scatter.AT_RATE[at_once(study, work)]
     whole = work.share == 1 or bool(work.rate)
@@ -148,7 +147,7 @@ def slice_s(study: Study, cell: Cell) -> float:
 
 
 def _pair_s(study: Study, cell: Cell) -> float:
-    """Seconds that a pair of a comparison takes, with what is lost between two slices."""
+    """Seconds that a pair of a comparison takes, with the time lost between two slices."""
     return (1 if at_once(study, cell.workload) else 2) * (slice_s(study, cell) + LOST_S)
 
 
@@ -165,9 +164,9 @@ def starting_s(study: Study) -> float:
 
 
 def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[str, float]:
-    """{metric: half width in percent} of the interval of one thread count or rate, the widest of
-    them, by the recorded A/A noise of the first workload; without the metrics of which nothing is
-    recorded, and the percentiles of `too_few`."""
+    """{metric: half width in percent} of the interval that the recorded A/A noise predicts for the
+    first workload, the widest over its thread counts. Metrics without recorded noise and the
+    percentiles of `too_few` are missing. `declared`: blocks; `pairs`: in a block, 0 for what fits."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
     together = sum(c.workload is work and not c.control for c in cells(study))
@@ -193,8 +192,8 @@ def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[
 
 
 def too_few(study: Study, pairs: int = 0) -> dict[str, Reason]:
-    """Percentile -> why no block of so many pairs (0: of as many as fit) gives it for the first
-    workload: at a rate it has too few transactions."""
+    """Percentile -> why a block of so many `pairs` (0: as many as fit) cannot give it for the first
+    workload: at its rate the block has too few transactions."""
     work = study.workloads[0]
     window_s = min(slice_s(study, c) for c in cells(study) if c.workload is work)
     n = work.rate * window_s * (pairs or _fitting(study, study.profile.blocks))
@@ -207,7 +206,7 @@ def too_few(study: Study, pairs: int = 0) -> dict[str, Reason]:
 
 
 def quickest_min(study: Study) -> int:
-    """Whole minutes in which a campaign of the profile's blocks can end, about."""
+    """Whole minutes that a campaign with the profile's blocks takes at least, about."""
     return math.ceil(least_min(study, {"blocks": study.profile.blocks}))
 
 
@@ -219,8 +218,8 @@ def least_min(study: Study, declared: Mapping[str, Any]) -> float:
 
 
 def _has_time(study: Study) -> bool:
-    """Whether the A/A control's blocks take no more than their share of the time; switched it has
-    no blocks of its own."""
+    """Whether the A/A control's blocks take no more than CONTROL_SHARE of the time. In the switched
+    design it has no blocks of its own."""
     if study.design == "switched":
         return True
     cell = next(c for c in cells(study) if c.control)
@@ -231,8 +230,8 @@ def _has_time(study: Study) -> bool:
 def turns(seed: int, study: Study, declared: Mapping[str, Any]) -> list[tuple[int, Arm | None]]:
     """(round, arm that is compared with the baseline) of every block, in order; None for all arms.
 
-    Side by side every round holds each arm once, in the order of a coin, and the control's blocks
-    are spread evenly."""
+    Side by side every round has each arm once, in random order, and the control's blocks are spread
+    evenly over the rounds."""
     if study.design == "switched":
         return [(k, None) for k in range(declared["blocks"])]
     out: list[tuple[int, Arm | None]] = []
@@ -275,8 +274,8 @@ def judge_campaign(
     saturated: Saturated,
     pair_seconds: float,
 ) -> pd.DataFrame:
-    """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one without. Mean
-    latency is shown as p50 is, without a word, where the question is not about it."""
+    """The verdict table of a finished campaign. `declared`: its `plan`, or None; `pair_seconds`: of one
+    pair. Mean latency has no verdict unless the question is about it. ValueError: no usable row."""
     plan = declared or {}
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
@@ -298,7 +297,7 @@ def judge_campaign(
 
 
 def _beside(study: Study) -> dict[str, int]:
-    """Workload at a rate -> comparisons at the other rates, which share its figure."""
+    """Workload at a rate -> how many comparisons the other rates have, which share its figure."""
     each = {
         w.name: sum(not c.control for c in cells(study) if c.workload is w)
         for w in study.workloads
@@ -308,15 +307,15 @@ def _beside(study: Study) -> dict[str, int]:
 
 
 def _is_explained(warning: str, blocks: float) -> bool:
-    """Whether blocks are missing because their windows were saturated: of all `blocks` were measured."""
+    """Whether a warning of missing blocks is only due to saturated windows: `blocks` were measured."""
     if not isinstance(warning, Reason) or warning.why is not Why.ENDED_EARLY:
         return False
     return blocks >= int(warning.given["declared"])
 
 
 def _worded(rows: pd.DataFrame, saturated: Saturated, pairs: int, bare: set[Any]) -> pd.DataFrame:
-    """The rows, with neither interval nor word where too many windows were saturated, and without a word
-    where their (workload, metric) is `bare`; pairs: windows of a block."""
+    """The rows, without interval and verdict where too many windows were saturated, and without a
+    verdict where their (workload, metric) is in `bare`. pairs: windows of a block."""
     nan, unclear = math.nan, stats.verdict.CANNOT_TELL
     silent = {"verdict": "", "worse": False, "known": "", "runs_needed": nan, "minutes_needed": nan}
     nothing = silent | {"verdict": unclear, "lo_pct": nan, "hi_pct": nan}

@@ -1,7 +1,7 @@
 """Results over time: campaigns and their verdict tables in a database (SQLite, MySQL, MariaDB).
 
-The schema has only these tables and is never on the server under test; a schema with other tables
-is refused. Every value is a bound parameter.
+The schema has no other tables (one that has is refused), and is never on the server under test.
+Every value is a bound parameter.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ from noisefloor.show.report.words import effect, engine, machine, primary, when,
 from noisefloor.show.rows import Row, metric_label, threads_label
 from noisefloor.text import Refusal
 
-VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
+VARIABLE = "NOISEFLOOR_STORE"  # for a URL with a password: no other user can read it there
 VERSION = 4  # of the tables below
-_COMPARISON = ["question", *question.COMPARISON]  # what is followed
+_COMPARISON = ["question", *question.COMPARISON]  # columns with one value over time
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
 _OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
@@ -63,7 +63,7 @@ _META = sa.MetaData()
 
 
 def _table(name: str, *keys: sa.Column[Any], columns: list[tuple[Any, str]]) -> sa.Table:
-    """A table of keys, and of columns given as (type, names)."""
+    """A table with these key columns, and with others given as (type, names)."""
     others = (sa.Column(column, kind) for kind, names in columns for column in names.split())
     mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
     return sa.Table(name, _META, *keys, *others, **mysql, mysql_collate="utf8mb4_bin")
@@ -142,7 +142,7 @@ def url_without_password(url: sa.URL) -> str:
 
 @contextlib.contextmanager
 def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
-    """A connection in one transaction; a writer is alone. Raises StoreError."""
+    """A connection in one transaction, one writer at a time. Raises StoreError."""
     more = {"connect_timeout": 10, "charset": "utf8mb4"} if url.drivername != "sqlite" else {}
     database = sa.create_engine(url, poolclass=sa.NullPool, connect_args=more)
     if url.drivername == "sqlite":
@@ -169,7 +169,7 @@ def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
 
 
 def _made(connection: sa.Connection, url: sa.URL) -> bool:
-    """Whether our tables are there. Raises StoreError for another's, and for another version."""
+    """Whether our tables are there. Raises StoreError for other tables, and for another version."""
     there = sa.inspect(connection)
     version: int | None = VERSION
     ours: set[str] = set()
@@ -178,7 +178,7 @@ def _made(connection: sa.Connection, url: sa.URL) -> bool:
         columns = [column["name"] for column in there.get_columns(_schema.name)]
         if columns == _schema.columns.keys():
             ours = set(_META.tables)
-            # None where it was killed
+            # None where `prepare` was killed
             version = connection.scalar(sa.select(_schema.c.schema_version))
     if version not in (VERSION, None):
         raise StoreError(
@@ -194,21 +194,21 @@ def _made(connection: sa.Connection, url: sa.URL) -> bool:
 
 
 def prepare(url: sa.URL) -> None:
-    """Make the tables where they are not there. Raises StoreError."""
+    """Create the tables if they do not exist. Raises StoreError."""
     if url.drivername == "sqlite" and Path(url.database or "") == paths.history():
         with contextlib.suppress(OSError):  # SQLite says it better
             paths.history().parent.mkdir(parents=True, exist_ok=True)
     with _connected(url, writing=True) as connection:
         if not _made(connection, url):
-            # the version first: what follows it is known to be ours
+            # the version's table first: it marks the others as ours, also after a kill
             _META.create_all(connection, tables=[_schema])
             _META.create_all(connection)
             connection.execute(_schema.insert().values(schema_version=VERSION))
 
 
 def push(url: sa.URL, folder: Path) -> int:
-    """Store a campaign and its own verdict table in place of what was stored of it before; returns
-    the number of comparisons. Raises StoreError, tidy.Damaged."""
+    """Store a campaign and its own verdict table; an earlier copy of it is replaced. Returns the
+    number of comparisons. Raises StoreError, tidy.Damaged."""
     row, verdicts = _rows(folder)
     prepare(url)
     with _connected(url, writing=True) as connection:
@@ -230,7 +230,7 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise StoreError(f"{folder.name} holds no run; it was not stored")
     if changed := tidy.broken(folder):
         raise StoreError(f"{folder.name}: {changed[0]}; it was not stored")
-    # a campaign is the same one in another folder, and a machine may reuse a folder's name
+    # not the folder: a campaign may be copied, and a machine may reuse a folder's name
     key = f"{campaign.study.name} {facts['created']} {facts['seed']}"
     row: dict[str, Any] = {column.name: facts.get(column.name) for column in _campaign.columns}
     row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
@@ -252,7 +252,7 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _cell(value: Any) -> Any:
-    """A value as a driver takes it: no NaN, no NumPy, no half a character."""
+    """A value as a driver takes it: no NaN, no NumPy, no lone surrogate; a list as one text."""
     if isinstance(value, (list, tuple)):
         value = "; ".join(map(str, value))
     if isinstance(value, str):
@@ -269,15 +269,15 @@ def history(
     threads: int | None = None,
     arm: str = "",
 ) -> pd.DataFrame:
-    """How the changes of a study moved: verdict rows of campaigns, each by itself, with the columns
-    campaign, date, engine (the arm's), machine, processor and profile, by comparison and then by
-    date; below them, without a campaign, the result of those of the newest design on each
-    processor, with the columns of `question.MORE`. The rows of the newest campaigns say whether the
-    sittings before them predict them: columns of `alarm.checked`.
+    """The stored changes of a study over time, comparison by comparison: verdict rows of each campaign
+    by itself, by date, with the columns campaign, date, engine (the arm's), machine, processor and
+    profile; then, without a campaign, the combined result of the newest design on each processor,
+    with the columns of `question.MORE`. The columns of `alarm.checked` say whether the newest campaign
+    lies where the sittings before it predict.
 
     question: "" for all. Without metric, threads and arm: the comparisons that the page of the newest
-    campaign leads with. A/A controls only where `arm` names one. Raises StoreError, which names what
-    there is."""
+    campaign leads with. A/A controls only where `arm` names one. Raises StoreError, which lists what
+    is stored."""
     frame = alarm.marked(_campaigns(url, study, question))
     alone = frame.assign(asked=1, sittings=1, ranged=False)
     kept = pd.concat([alone, *_together(frame)], ignore_index=True)
@@ -301,8 +301,8 @@ def history(
 
 
 def _campaigns(url: sa.URL, study: str, question: str) -> pd.DataFrame:
-    """The verdict rows of the campaigns of a study that ask a question ("": any), in the order of
-    time. Raises StoreError, which names what there is."""
+    """The verdict rows of a study's campaigns about a question ("" for any), in the order of time.
+    Raises StoreError, which lists what is stored."""
     if url.drivername == "sqlite" and not Path(url.database or "").exists():
         raise StoreError(f"{url_without_password(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as connection:
@@ -338,8 +338,8 @@ def _campaigns(url: sa.URL, study: str, question: str) -> pd.DataFrame:
 
 
 def _leading(rows: pd.DataFrame, campaigns: pd.DataFrame, study: str) -> pd.Series:
-    """Which rows of a history are about what the page of the newest campaign leads with, on each
-    processor."""
+    """Whether each row of a history belongs to the comparisons that the page of the newest campaign
+    leads with, on its processor."""
     keys = studies.headline(study) if study in studies.STUDIES else ()
     wanted = (campaigns[campaigns["question"].isin(k)] for k in (keys, ("", "headline")))
     newest = next((f for f in wanted if len(f)), campaigns).iloc[-1]
@@ -356,7 +356,7 @@ def _leading(rows: pd.DataFrame, campaigns: pd.DataFrame, study: str) -> pd.Seri
 
 
 def _study_of(row: Row) -> model.Study:
-    """What the campaign of a row asked. Raises StoreError where the database is damaged."""
+    """The study of a row's campaign. Raises StoreError where the database is damaged."""
     try:
         return model.study_of(json.loads(row["facts"]))
     except (ValueError, TypeError) as e:
@@ -367,8 +367,8 @@ def _study_of(row: Row) -> model.Study:
 
 
 def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """What the campaigns of the newest design of each question and profile say together, processor
-    by processor. frame: rows of `history` in the order of time."""
+    """The combined result of the newest design of each question and profile, one table for each
+    processor. frame: rows of `_campaigns` in the order of time."""
     newest = frame.groupby(["question", "profile"])["fingerprint"].transform("last")
     alike = frame[frame["fingerprint"] == newest]
     warnings: list[Any] = [text.split("; ") if text else [] for text in alike["warnings"]]
@@ -384,7 +384,7 @@ def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 def history_text(frame: pd.DataFrame) -> str:
     """The rows of `history` for a terminal: a heading for each comparison, below it a line for each
-    campaign, and one for what those of a processor say together."""
+    campaign, and one for the combined result of each processor."""
     rows = frame.to_dict("records")
     cells = [
         [_when(row), row["engine"], row["profile"], word(row), effect(row), row["machine"]]
@@ -403,6 +403,6 @@ def history_text(frame: pd.DataFrame) -> str:
 
 
 def _when(row: Mapping[Any, Any]) -> str:
-    """The date of a campaign; of several what they are called."""
+    """The date of a campaign; for a combined result the number of sittings."""
     n = row["sittings"]
     return row["date"] if has_value(row["campaign"]) else f"{n} sitting{'s' * (n > 1)}"

@@ -1,5 +1,5 @@
-"""An archive of somebody else: counts of its verdicts, its authors' claims, outliers, and
-versions in their order."""
+"""The page of an archive: counts of its verdicts, its authors' claims, outliers, and versions in
+their order."""
 
 import math
 import re
@@ -18,8 +18,8 @@ from noisefloor.show.rows import ENDS, counted
 from noisefloor.stats.verdict import differs, kind
 from noisefloor.text import Refusal, amounts
 
-APART = 6.0  # times the usual distance of a run from the median of its arm
-MOST_OUTLIERS = 12  # runs that are told one by one
+APART = 6.0  # an outlier is so many times the usual distance from the median of its arm
+MOST_OUTLIERS = 12  # that are listed
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -34,8 +34,8 @@ def main(archive: Archive) -> pd.DataFrame:
 
 
 def largest(rows: pd.DataFrame, most: int = 8) -> pd.DataFrame:
-    """Rows of the workloads that rest on most runs, those with several thread counts first, in the
-    order of the numbers in their names."""
+    """Rows of the `most` workloads with most runs (those with several thread counts come before others),
+    sorted by name as in `in_order`."""
     size = rows.groupby("workload")["n_arm"].sum()
     size += size.max() * rows.groupby("workload")["threads"].nunique().gt(1)
     kept = size.sort_values(ascending=False, kind="stable").index[:most]
@@ -43,7 +43,7 @@ def largest(rows: pd.DataFrame, most: int = 8) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
-    """One row a comparison, in the same order: the joint one, else that of the most threads."""
+    """One row a workload, metric and arm, sorted alike: the joint one, else that of the most threads."""
     key = ["workload", "metric", "arm"]
     last = rows.sort_values(["joint", "threads"]).drop_duplicates(key, keep="last")
     return in_order(last.sort_index()).head(most)
@@ -61,9 +61,9 @@ def named(archive: Archive, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def arms_in_words(archive: Archive) -> list[str]:
-    """A sentence for each arm: how large its changes are where they have a direction, and in how many
-    of its comparisons, each at one thread count, all arms in one unit; the first says what a comparison
-    is."""
+    """A sentence for each arm: its verdicts, in how many of its comparisons (each at one thread count),
+    and how large the changes with a direction are, all arms in one unit. The first sentence says at what
+    the arms were compared."""
     rows, leads = named(archive, main(archive)), list[str]()
     rows, of = rows[~rows["joint"]], leading_metric(archive)
     times = amounts.in_times(*rows["change_pct"], metric=of)
@@ -89,8 +89,8 @@ def _sized(word: str, rows: pd.DataFrame, times: bool) -> str:
 
 
 def _places(archive: Archive, rows: pd.DataFrame, changed: pd.DataFrame) -> str:
-    """What an arm was compared at, in parentheses: ` (7 machine sizes × 8 thread counts)`; where only one
-    or two of more workloads `changed`, these: ` (buffer pool 32G: 8 thread counts, 12G: 2)`."""
+    """At what an arm was compared, in parentheses: ` (7 machine sizes × 8 thread counts)`; if only one or
+    two of more workloads `changed`, these: ` (buffer pool 32G: 8 thread counts, 12G: 2)`."""
     sizes, counts = rows["workload"].nunique(), rows["threads"].nunique()
     ends = Counter(name.split(", ")[-1] for name in changed["workload"]).most_common()
     if len(ends) <= 2 < sizes and differs(changed["verdict"].iloc[0]):
@@ -105,8 +105,8 @@ def _places(archive: Archive, rows: pd.DataFrame, changed: pd.DataFrame) -> str:
 
 
 def contrary(archive: Archive) -> str:
-    """At how many of the comparisons with better throughput the 95th percentile of latency is worse, and
-    how much at most, in a sentence; "" where that is nowhere."""
+    """In how many of the comparisons with better throughput the 95th percentile of latency is worse, and
+    by how much at most, in a sentence; "" if there is none."""
     tps, p95 = (archive.of(metric=metric, control=False) for metric in ("tps", "p95"))
     key = ["workload", "arm", "threads"]
     tps, p95 = (rows[~rows["joint"].astype(bool)] for rows in (tps, p95))
@@ -135,7 +135,7 @@ def labels(archive: Archive) -> pd.DataFrame:
 
 
 def facts(archive: Archive) -> dict[str, Any]:
-    """Where the numbers come from."""
+    """The archive, its source, and how its runs were compared."""
     names = ("name", "finished", "files", "runs", "problems", "kinds")
     manifest = ingest.manifest(archive.folder)
     return {
@@ -164,8 +164,8 @@ def claims(archive: Archive) -> pd.DataFrame:
 
 
 def agreed(archive: Archive, judged: pd.DataFrame) -> str:
-    """How many claims have which word, and which disagree: `Percona's conclusions: 7 agree, 1 disagrees
-    (Graviton 5 to 14 % ahead).`; "" without any."""
+    """How many claims agree, and which disagree: `Percona's conclusions: 7 agree, 1 disagrees (Graviton
+    5 to 14 % ahead).`; "" without claims. judged: the table of `claims`."""
     words, told = judged["their claim"], archive.about.get("claims", ())
     pairs = zip(told, words, strict=False)  # of no words all are none
     wrong = [claim.get("short", claim["said"]) for claim, word in pairs if word == agree.DISAGREES]
@@ -177,8 +177,8 @@ def agreed(archive: Archive, judged: pd.DataFrame) -> str:
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows that a claim is about: those of its arm at the thread counts that it names for what
-    the workloads' names end with."""
+    """The rows that a claim is about: those of its arm, and of its `at`, {last part of a workload's name:
+    [least, most threads]}."""
     rows = rows[rows["arm"].eq(claim["arm"]) & ~rows["joint"]]
     ends = rows["workload"].str.split(", ").str[-1]
     return pd.concat(
@@ -188,9 +188,10 @@ def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
-    """The change that a claim names, of its arm against the baseline, in percent. leader: who is
-    ahead; by: from and to how many percent; of: whose number they are a share of. Without numbers:
-    any change in that direction. Raises Refusal for a claim that cannot be read."""
+    """The change that a claim names, of its arm against the baseline, in percent: (from, to). In the
+    claim, `leader`: the arm that is ahead; `by`: from and to how many percent; `of`: the arm whose
+    number these are a share of. Without `by`: any change in that direction. Raises Refusal for a claim
+    that cannot be read."""
     arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
     leader, by = claim.get("leader"), claim.get("by", [0, 0])
     of_leader = whose == leader
@@ -207,9 +208,9 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
 
 
 def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str, str]:
-    """(claim, word, answer): whether rows agree with a claim, by the rule for all claims, both told as
-    changes of the arm against the baseline in one unit. A claim about an average is compared with the
-    mean change, whose interval is as wide as if the rows shared all of their errors."""
+    """(claim, word of `claims.agree`, answer): whether rows agree with a claim, both as changes of the
+    arm against the baseline in one unit. A claim about a mean is compared with the mean change, whose
+    interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
         return "–", agree.NOT_COMPARABLE, "no runs of both with an interval"
@@ -249,7 +250,7 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
 
 
 def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
-    """From which change to which rows of one metric go."""
+    """The smallest and the largest change of rows of one metric, as text."""
     changes = rows["change_pct"].astype(float)
     return amounts.spread(min(changes), max(changes), rows["metric"].iloc[0], times=times)
 
@@ -295,8 +296,8 @@ def outliers(archive: Archive) -> pd.DataFrame:
 
 
 def _without(archive: Archive, run: pd.Series, others: pd.DataFrame, metric: str) -> str:
-    """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it cannot
-    tell, +0.7 %` for each arm."""
+    """The verdict of a workload without one run and with it: `m6g: faster, +4.7 %, with it cannot tell,
+    +0.7 %`, for the run's arm, or for all arms if it is the baseline's."""
     mine = others[others["workload"].eq(run["workload"])]
     now = judge_rows(archive, mine, metric)
     then = archive.of(run["workload"], metric, control=False)
@@ -321,12 +322,12 @@ def _verdict(table: pd.DataFrame, arm: str, threads: Any) -> str:
 
 
 def trends(archive: Archive) -> pd.DataFrame:
-    """Of arms that are versions, three or more, what each workload says of all of them in their order:
-    columns workload, runs, in this order.
+    """The trend over arms that are versions (three or more), for each workload, by `claims.order.trend`:
+    columns workload, runs, `in this order`.
 
-    A thread count that not every version has is left out, and throughput is taken against its mean
-    over versions; where versions may have had one start each, a version is one number. The order is
-    that of the version numbers, and so declared before anything was looked at."""
+    Thread counts that not every version has are left out; throughput is divided by its mean over
+    versions. If the runs of a version may share one start, a version is one number. The order is that of
+    the version numbers, so it does not depend on the results."""
     metric, lines = leading_metric(archive), []
     rows = archive.judged(metric=metric)
     versions = "version" in archive.label.split(",")

@@ -41,10 +41,10 @@ def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0) -> pd.DataFrame:
-    """Who is the bottleneck, from `tidy.stages`: means by arm and stage at a thread count (0: the
-    most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, where it is
-    known), and the share of its time in each of `STATES` in percent. Of a run with several backups:
-    all of them together."""
+    """The processes of a pipe, from `tidy.stages`: means by arm and stage at a thread count (0: the
+    most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, if it is known), and
+    the share of its time in each of `STATES` in percent. If a run has several backups: their sum, and
+    the mean of the shares."""
     found = []
     if stages.empty:
         return pd.DataFrame()
@@ -65,7 +65,7 @@ def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int =
 
 
 def busiest(busy: pd.DataFrame) -> dict[str, str]:
-    """{arm: its process that runs most of its time, and the share}, from the table of `busy`."""
+    """{arm: its busiest process, and how much of its time that runs, in words}; `busy`: a table of it."""
     if "runs" not in busy:
         return {}
     rows = busy.loc[busy.groupby("arm", sort=False)["runs"].idxmax()]
@@ -119,9 +119,9 @@ def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
 
 
 def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
-    """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
-    memory, against the one measured. speeds: arm, direction, B_per_s. Columns arm, direction, MB per
-    s, and with their intervals archive_MB, predicted_s, measured_s; empty where no speed is known."""
+    """CPU time of the openssl process: that expected for the archive's bytes from the speed of the
+    cipher in memory, and that measured. speeds: arm, direction, B_per_s. Columns arm, direction, MB per
+    s, and with their intervals archive_MB, predicted_s, measured_s; empty if no speed is known."""
     rows, found = counting(tidy), []
     sizes = rows[rows["metric"] == "backup_size"]
     if stages.empty or not {"arm", "direction", "B_per_s"} <= set(speeds):
@@ -145,8 +145,8 @@ def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) ->
 
 
 def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Size of the archives: columns arm, archives, data to 1 (what of the data files became one byte)
-    and, with their intervals, archive_MB and, in pairs, above_pct, how far it is above the baseline's."""
+    """Size of the archives: columns arm, archives, data to 1 (bytes of data files for one byte of the
+    archive) and, with their intervals, archive_MB and, in pairs, above_pct (above the baseline's)."""
     made = tidy[tidy["workload"] == "backup"]
     rows = counting(made[made["metric"] == "backup_size"])
     whole = made[made["metric"] == "data_size"].set_index("run")["value"]
@@ -165,8 +165,8 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def backup_answer(verdicts: pd.DataFrame) -> str:
-    """What it costs, in short sentences: the time of a backup and of a restore; how large the archive
-    of encrypted tables is, and only then its processor time; the latency beside a backup."""
+    """The answer of the page in short sentences: the time of a backup and of a restore; the size of the
+    archive of encrypted tables and its processor time; the latency beside a backup."""
     rows = verdicts[verdicts["joint"].astype(bool) | _at_most(verdicts)]
     ciphers = rows[~rows["arm"].str.contains(", ")]
     tables = rows[rows["arm"].str.endswith("encrypted tables")]
@@ -189,8 +189,8 @@ def _at_most(verdicts: pd.DataFrame) -> pd.Series:
 
 
 def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Rows of our verdict table and the published rows of the same metric and arm, for one figure; their
-    workloads have different names."""
+    """Rows of our verdict table and the published rows of the same metric and arm, for one figure. The
+    workloads' names get the endings ", here" and ", published"."""
     metric = ours["metric"].iloc[0] if len(ours) else ""
     theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
     both = [

@@ -1,4 +1,4 @@
-"""The binary log: two conditions compared, and the functions of the server that take more time."""
+"""The binary log: its cost under two conditions, and the server's functions that take more time."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ from noisefloor.show.rows import metric_label
 MOST = 12  # functions that are shown
 FALSE = 0.05  # share of false discoveries among functions
 THROTTLED_TPS = 200, 250  # of the plain server on the slow disk; the source's made 221
-BACKLOG_S = 120  # that a replica catches up for, at least
-KEY_SETUP = ("EVP_BytesToKey", "SHA512_Init")  # of OpenSSL, where it derives a key
+BACKLOG_S = 120  # seconds that a replica takes to catch up, at least
+KEY_SETUP = ("EVP_BytesToKey", "SHA512_Init")  # OpenSSL's functions that derive a key
 
 
 def contrast(
     tidy: pd.DataFrame, baseline: str, arm: str, one: str, other: str, metrics: list[str]
 ) -> pd.DataFrame:
-    """The effect of `arm` in two workloads that one campaign measured, and how far they lie apart: a
-    row a metric, with the change in each workload and `apart_pct`, of `one` against `other`; all in
-    percent, with 95 % intervals by Student's t over the means of blocks. Without rows where there is
-    no such campaign."""
+    """The effect of `arm` in two workloads that one campaign measured, and their difference: a row a
+    metric, with the change in each workload and `apart_pct`, that of `one` against that of `other`; all
+    in percent, with 95 % intervals by Student's t over the means of blocks. Empty without such a
+    campaign."""
     rows, found = counting(tidy), []
     for metric in metrics:
         part = rows[rows["metric"].eq(metric) & rows["workload"].isin([one, other])]
@@ -42,8 +42,8 @@ def contrast(
 
 
 def hides(effects: pd.DataFrame, other: str) -> str:
-    """Whether the slow disk, the first condition of `contrast`, hides the cost that `other` shows: by the
-    interval of how far both effects lie apart, a sentence a metric; "" without rows."""
+    """Whether the slow disk (`one` of `contrast`) hides the cost that `other` shows, by the interval of
+    `apart_pct`: a sentence a metric; "" without rows."""
     sentences = []
     for row in effects.to_dict("records"):
         answer = "the slow disk does not hide the cost"
@@ -56,8 +56,8 @@ def hides(effects: pd.DataFrame, other: str) -> str:
 
 
 def outside(tidy: pd.DataFrame, baseline: str, slow: str) -> str:
-    """That the server of `baseline` made other throughput on the slow disk than the page promises, in a
-    sentence; "" where it did not, or was not measured."""
+    """A sentence if the throughput of `baseline` on the slow disk is outside THROTTLED_TPS, which the
+    page promises; "" if it is inside, or was not measured."""
     rows = counting(tidy)
     rows = rows[rows["workload"].eq(slow) & rows["metric"].eq("tps") & rows["arm"].eq(baseline)]
     (least, most), made = THROTTLED_TPS, np.round(rows["value"].median())  # as it is printed
@@ -67,20 +67,20 @@ def outside(tidy: pd.DataFrame, baseline: str, slow: str) -> str:
 
 
 def short(runs: pd.DataFrame, replica: str) -> str:
-    """That the replicas caught up sooner than the page promises, in a sentence; "" as `outside`."""
+    """A sentence if the replicas caught up in less than BACKLOG_S, which the page promises; else ""."""
     counted = runs["workload"].eq(replica) & ~runs["warmup"].astype(bool)
     took = np.round(runs.loc[counted, "slice_s"].median())
     return f"Catching up took {took:,.0f} s, less than two minutes." if took < BACKLOG_S else ""
 
 
 def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """The functions whose processor time differs most between `baseline` and the other arm: samples of
-    a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
-    interval more_us, the largest first.
+    """The functions whose processor time differs between `baseline` and the other arm: the share of a
+    run's samples times its CPU per transaction, in pairs. Columns function, `<baseline>, µs` and, with
+    its interval, more_us; sorted by its size.
 
-    Those alone that differ with a share of false discoveries of at most 5 % (Benjamini and Hochberg
-    1995) among all functions, by Student's t over the means of blocks. The A/A control counts where
-    there is no other arm; this table of it must be empty: show it beside that of the arm."""
+    Only functions that differ at a false discovery rate of at most 5 % (Benjamini and Hochberg 1995)
+    among all functions, by Student's t over the means of blocks. Without another arm the A/A control
+    takes its place; that table should be empty: show it beside that of the arm."""
     if profiles.empty:
         return pd.DataFrame()
     chosen = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
@@ -119,7 +119,7 @@ def alike(profiles: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 def functions_answer(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> str:
     """How many functions differ between the arms and, with a control, between two runs of the baseline,
-    and whether keys are set up, in sentences; "" where nothing was sampled."""
+    and whether more time goes to setting up keys, in sentences; "" if nothing was sampled."""
     if profiles.empty:
         return ""
     more, twins = grown(profiles, tidy, baseline), alike(profiles, baseline)

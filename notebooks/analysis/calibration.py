@@ -1,4 +1,4 @@
-"""The page of the calibration: its box, tables and figures."""
+"""The calibration page: its box, tables and figures."""
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -51,7 +51,7 @@ class Page(calibrate.Calibration):
 
     @property
     def details(self) -> list[str]:
-        """What the four sentences rest on, a sentence each."""
+        """The numbers behind the four sentences of the box, as sentences."""
         false, low, high = self.cells["different_pct"], self._named.max(), self._named.min()
         kinds = f"over {len(false)} kinds of noise"
         details = [
@@ -79,7 +79,7 @@ class Page(calibrate.Calibration):
 
     @property
     def behind(self) -> Shown:
-        """What the sentences rest on, and which goals are missed."""
+        """The campaigns and the `details` behind the box, and which goals are missed."""
         facts = self.figures["facts"]
         shown = {
             "synthetic campaigns": self._simulated,
@@ -106,8 +106,8 @@ class Page(calibrate.Calibration):
         return {"parameters": self.figures["facts"], "raw_files": self.campaigns}
 
     def save(self) -> None:
-        """Store the newest A/A campaign's verdict table beside the page, for the index; an empty one
-        where none is recorded."""
+        """Store the newest A/A campaign's verdict table beside the page, for the index; an empty table
+        if no such campaign is recorded."""
         verdicts, meta = pd.DataFrame(columns=row.COLUMNS), self.figures["facts"]
         if aa := live.asks(self.opened, "aa"):
             verdicts, meta = aa[-1].verdicts, aa[-1].meta | {"date": meta["date"]}
@@ -126,8 +126,8 @@ class Page(calibrate.Calibration):
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The synthetic cells with the names of their noise and scatter, and in percent: covered_pct,
-        different_pct (of equal servers) and same_pct (false)."""
+        """The synthetic cells with the names of their noise and scatter, and in percent: covered_pct
+        (intervals that hold the truth), different_pct (of equal servers) and same_pct (wrong ones)."""
         cells = self.figures["cells"]
         n = cells["n"] / 100
         return cells.assign(
@@ -139,7 +139,7 @@ class Page(calibrate.Calibration):
         )
 
     def table(self, name: str, words: str) -> Shown:
-        """A table of TABLES for reading; a sentence where its campaigns are not there."""
+        """The table of TABLES called `name`; a sentence instead if its campaigns are missing."""
         try:
             frame = TABLES[name](self).replace({" %": f"{amounts.THIN}%"}, regex=True)
             return pieces.html_table(frame, words, name=name)
@@ -157,7 +157,7 @@ class Page(calibrate.Calibration):
         return plots.show(drawing, title=title, alt=alt, caption=words, data=data, name=value)
 
     def power_figure(self, words: str) -> Shown:
-        """The figure of what campaigns say of true changes."""
+        """The figure of how often campaigns find true changes."""
         title, data = "Which differences are found", self.power
         rows: Iterable[Any] = data.itertuples()
         alt = "; ".join(
@@ -169,8 +169,8 @@ class Page(calibrate.Calibration):
 
     @property
     def shipped(self) -> Shown:
-        """Sentences below the table of known differences at a rate: how pages measure, why, and how much of
-        a size they do not show. Nothing where no size of work is known."""
+        """Sentences below the table of known differences at a rate: how pages measure, why, and by how
+        much a measured size can be too small. Empty if no size of known work was measured."""
         try:
             known = self.at_rate.dropna(subset="told_pct")
         except live.TooShort:
@@ -199,8 +199,8 @@ class Page(calibrate.Calibration):
 
 
 def load(campaigns: str = "") -> Page:
-    """The page of the recorded synthetic figures and the campaigns called so, "" for all recorded ones
-    that came to their end."""
+    """The page of the recorded synthetic figures and of the campaigns with these names (separated by
+    commas); "" for all recorded ones that are finished."""
     whole = calibrate.open_calibration(campaigns)
     return Page(whole.figures, whole.opened)
 
@@ -209,7 +209,7 @@ def load(campaigns: str = "") -> Page:
 
 
 def _narrow(text: str) -> str:
-    """The text with narrow spaces before percent signs, where no line breaks."""
+    """The text with narrow no-break spaces before percent signs."""
     return text.replace(" %", f"{amounts.THIN}%")
 
 
@@ -227,17 +227,17 @@ def _changes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _share(frame: pd.DataFrame) -> list[str]:
-    """The measured share of a true size."""
+    """The measured size as a share of the true one."""
     return ["–" if pd.isna(x) else f"{x:.0f} %" for x in frame["told_pct"]]
 
 
 def _wrong(verdicts: pd.Series) -> pd.Series:
-    """False for the words that name a difference, which come first."""
+    """A sort key that puts the verdicts that name a difference first."""
     return ~verdicts.map(differs).astype(bool)
 
 
 def _by(column: str) -> Callable[[Page], pd.DataFrame]:
-    """The table of repeats by a column."""
+    """A function of a page that makes the table of repeats by a column."""
 
     def made(page: Page) -> pd.DataFrame:
         shares = heldout.summary(page.repeats, column)

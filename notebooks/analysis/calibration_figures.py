@@ -24,9 +24,9 @@ def strip(
     axis: str = "",
     narrow: bool = False,
 ) -> Figure:
-    """One dot a cell along a percent axis, a row for each `noise_label`, a colour for each `scatter`,
-    named above, and the extreme of each row in words. The band: up to `limit`, or from it to 100
-    (`least`)."""
+    """One dot a cell along a percent axis, a row for each `noise_label`, a colour for each `scatter`
+    (named above), and the worst value of each row in words. The band is the goal: up to `limit`, or
+    from it to 100 (`least`)."""
     labels, kinds = list(pd.unique(frame["noise_label"])), list(pd.unique(frame["scatter"]))
     side = 30 + 7.0 * max(map(len, labels))
     left, each = (8, 42) if narrow else (side, 25)

@@ -1,5 +1,5 @@
-"""Connections: round trips by distance, how many transactions a connection must serve before TLS
-costs little, and the answer and two figures of the page."""
+"""The page of connections: round trips by distance, how many transactions a connection must serve
+before TLS costs little, and two figures."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,15 +31,15 @@ from noisefloor.show.rows import is_control
 from noisefloor.stats.estimate import Estimate
 from noisefloor.text import amounts
 
-LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
-CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
+LIMITS = (5.0, 1.0)  # percent of extra cost, for the break-even
+CONNECTING = "sustained"  # the workload of connections alone, as fast as possible
 TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
 
 
 def distances(tidy: pd.DataFrame) -> pd.DataFrame:
-    """What the round trips are read from: medians of each block, columns kind, distance_ms, campaign,
-    block, rtt_s (of the link, measured before every run of any kind), connect_s; of the kinds that were
-    measured at two distances at least."""
+    """The data of `round_trips`: medians of each block, columns kind, distance_ms, campaign, block, rtt_s
+    (of the link, measured before every run), connect_s. Only kinds that were measured at two distances
+    or more."""
     ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
     rows = counting(
         tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)]
@@ -53,9 +53,9 @@ def distances(tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
-    """The round trips that each kind of connection needs: the slope of the time to connect over the
-    round-trip time between the two shorter distances, in each block; and the time that it predicts for
-    the longest one against the one measured there. Columns kind, blocks, and with their intervals round
+    """The round trips that each kind of connection needs: in each block the slope of the time to connect
+    over the round-trip time, between the two shortest distances; and the time that this predicts for the
+    longest distance, against the measured one. Columns kind, blocks, and with their intervals round
     trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
     far = distances(tidy)
     known = sorted(far["distance_ms"].unique())
@@ -88,7 +88,7 @@ def _both(
     tidy: pd.DataFrame, workload: str, metric: str, arm: str, baseline: str
 ) -> tuple[Estimate, Estimate] | None:
     """(Estimate of the baseline, of the ratio), on the log scale, at the fewest threads at which both
-    were measured; None where they were not. A rate is turned into a time."""
+    were measured; None if there are none. TPS are converted to seconds a transaction."""
     part = counting(tidy[(tidy["metric"] == metric) & (tidy["workload"] == workload)])
     part = part[part["arm"].isin([arm, baseline])]
     same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
@@ -106,11 +106,11 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
     """How many transactions a connection must serve before `arm` costs less than each of `LIMITS`
     percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
     intervals connect_ms and transaction_ms (the baseline's), extra_ms (of a connection, at the
-    baseline's mean), transaction_extra_pct, then one column a limit; infinite where each transaction
-    alone costs more.
+    baseline's mean), transaction_extra_pct, then one column a limit; infinite if each transaction alone
+    costs more.
 
-    The ends of the last ones are those of the worst and the best case that the four intervals of a
-    row allow: they hold the truth at least as often as each of these."""
+    The ends of these last columns are the best and the worst case that the four intervals of a row
+    allow, so they are wider than a 95 % interval."""
     found = []
     for counted, connecting, serving in (
         ("time", "connect_time", "tps"),
@@ -154,9 +154,9 @@ def signed(
     rates: Mapping[str | None, list[float]],
     arms: Sequence[Arm],
 ) -> pd.DataFrame:
-    """What a connection should cost the server at least, its one signature, beside what was measured:
+    """The least that a connection should cost the server, its one signature, and what was measured:
     columns arm, key, expected_ms, and with its interval server CPU more_ms, against the first baseline
-    that signs nothing. rates: signatures a second by key; arms: those of the study."""
+    that signs nothing. rates: key -> signatures a second, repeats; arms: those of the study."""
     keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
     unsigned = verdicts[~verdicts["baseline"].isin(keys)]
     rows = leading_rows(unsigned, "cpu_per_connection", (CONNECTING,))
@@ -191,9 +191,9 @@ _RATES = {
 
 def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     """A workload by campaign, thread count and arm: columns threads, arm, blocks, and with their
-    intervals, as far as they were measured, connections per second and what one takes: time, and CPU
-    of the server and of the client (with a tunnel both include its ends); a column campaign where there are several, because only
-    arms of one campaign were measured beside each other."""
+    intervals the measured ones of `_RATES`: connections per second, and for one connection the time and
+    the CPU of server and client (a tunnel's ends included). With several campaigns also a column
+    campaign, because only arms of one campaign were measured in pairs."""
     rows = counting(tidy[tidy["workload"] == workload])
     rows = rows.assign(arm=pd.Categorical(rows["arm"], list(PAGE.of(tidy))))
     found, key = [], ["campaign", "threads", "arm"]
@@ -208,15 +208,15 @@ def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
 
 
 def fastest(page: Results) -> pd.DataFrame:
-    """`rates` of connections as fast as they are made, of the question that asks how many there are; of a
-    campaign that asked all questions at once, of all its arms."""
+    """`rates` of connections as fast as possible, for the question `headline` (maximum throughput); of a
+    campaign that asked all questions at once, for all its arms."""
     asked = [p.folder.name for p in page.parts if p.study.key in ("headline", "")]
     return rates(page.tidy[page.tidy["campaign"].isin(asked)], CONNECTING)
 
 
 def native(tidy: pd.DataFrame) -> pd.DataFrame:
-    """How many times as many connections a tunnel makes as TLS with a key of 4096 bits, which is what
-    the source compares: columns threads, and with its interval times."""
+    """How many times as many connections a tunnel makes as TLS with a key of 4096 bits, the comparison
+    of the source: columns threads, and with its interval times."""
     arms, found = (TUNNELS[0], "TLS 1.3, RSA 4096"), []
     rows = tidy[tidy["workload"].eq(CONNECTING) & tidy["metric"].eq("connections_per_second")]
     rows = counting(rows[rows["arm"].isin(arms)])
@@ -230,8 +230,8 @@ def native(tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 def client_answer(verdicts: pd.DataFrame, question: str) -> str:
-    """The most that the client's CPU of a connection may become by any arm of a question, in a sentence;
-    "" where it was not measured."""
+    """The upper limit of the client's extra CPU a connection, over all arms of a question, in a
+    sentence; "" if it was not measured, or is not above 0."""
     metric = "client_cpu_per_connection"
     rows = verdicts[verdicts["metric"].eq(metric) & verdicts["question"].eq(question)]
     most = rows.loc[~is_control(rows), "hi_pct"].max()
@@ -239,7 +239,7 @@ def client_answer(verdicts: pd.DataFrame, question: str) -> str:
 
 
 def tunnels_answer(tidy: pd.DataFrame) -> str:
-    """How long a connection takes through either kind of tunnel, in a sentence; "" where they were not
+    """How long a connection takes through each kind of tunnel, in a sentence; "" if one of them was not
     measured."""
     made = rates(tidy, CONNECTING)
     ways = made.drop_duplicates("arm").set_index("arm") if len(made) else made  # the fewest threads
@@ -279,10 +279,9 @@ def distance_figure(rows: pd.DataFrame, trips: pd.DataFrame, *, narrow: bool = F
 
 @canvas.responsive
 def pooling_figure(even: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """What encryption costs by the transactions that a connection serves, and the limits it falls
-    under.
+    """The cost of encryption against the transactions that a connection serves, with lines at LIMITS.
 
-    `even`: a row a way of counting: `counted in`, connect_ms and transaction_ms of the baseline,
+    `even`: the table of `break_even`: `counted in`, connect_ms and transaction_ms of the baseline,
     extra_ms of a connection, transaction_extra_pct.
     """
     drawn, (ax,) = canvas.sheet(narrow, 330)

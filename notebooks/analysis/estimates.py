@@ -28,7 +28,7 @@ def columns_of(name: str) -> list[str]:
 
 
 def block_mean(units: Iterable[float]) -> Estimate:
-    """The mean of what independent blocks say; without a scatter for fewer than two."""
+    """The mean of values of independent blocks; of fewer than two without an interval."""
     known = [float(u) for u in units if np.isfinite(u)]
     if len(known) < 2:
         return Estimate(known[0], NOTHING.parts) if known else NOTHING
@@ -36,23 +36,23 @@ def block_mean(units: Iterable[float]) -> Estimate:
 
 
 def with_ends(estimate: Estimate) -> Ends:
-    """An estimate and its interval, NaN where there is none."""
+    """The value of an estimate and the ends of its interval, NaN without one."""
     lo, hi = estimate.ends() if math.isfinite(estimate.half()) else (math.nan, math.nan)
     return estimate.value, lo, hi
 
 
 def figure(name: str, estimate: Estimate, of: Callable[[float], float] = float) -> dict[str, float]:
-    """The figure `name` with its interval, `of` what was estimated."""
+    """{`name`, `name lo`, `name hi`} of an estimate; `of` converts each number."""
     return dict(zip(columns_of(name), map(of, with_ends(estimate)), strict=True))
 
 
 def scaled(scale: float) -> Callable[[float], float]:
-    """A logarithm as a number in other units."""
+    """Converts a logarithm: `scale` times its number."""
     return lambda log: scale * math.exp(log)
 
 
 def above(scale: float) -> Callable[[float], float]:
-    """A logarithm as what is more than `scale`, in its unit."""
+    """Converts a log ratio to `scale`: the difference from `scale`, in its unit."""
     return lambda log: scale * math.expm1(log)
 
 
@@ -80,8 +80,7 @@ def in_pairs(rows: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
 
 
 def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
-    """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
-    nothing of each other."""
+    """Log of `arm` over `baseline`: from pairs if there are any, else from two independent means."""
     both = in_pairs(rows, arm, baseline)
     if len(both):
         return log_mean(both)
@@ -90,7 +89,7 @@ def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
 
 
 def written(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same for a page: every figure with its interval in one cell."""
+    """The table for a page: every figure with its interval in one cell."""
     out: dict[str, Any] = {}
     for name in map(str, frame):
         if f"{name} lo" in frame:
@@ -110,8 +109,8 @@ def written(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def number_text(value: float, lo: float, hi: float) -> str:
-    """`2.03 (1.98 to 2.09)`: to the second digit that is not known, five digits at the most. A number
-    without an end is never reached."""
+    """`2.03 (1.98 to 2.09)`, rounded to the second digit of its half width, to five digits at most. An
+    infinite number is `never`."""
     if math.isinf(lo):
         return "never"
     reach = (hi - lo) / 2
@@ -131,8 +130,8 @@ def number_text(value: float, lo: float, hi: float) -> str:
 
 
 def leading_rows(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> pd.DataFrame:
-    """Verdicts on a metric of the first of `workloads` that has any, against one baseline, one an arm:
-    of the joint effect, else of the fewest threads; each question on its first processor."""
+    """Verdict rows of a metric, for the first of `workloads` that has any, against one baseline: one an
+    arm, the joint row, else its first; each question on its first processor."""
     rows = verdicts[~verdicts["control"].astype(bool) & (verdicts["metric"] == metric)]
     rows = rows[rows["processor"].eq(rows.groupby("question")["processor"].transform("first"))]
     first = next((w for w in workloads if w in set(rows["workload"])), "")
@@ -157,8 +156,8 @@ def in_words(rows: pd.DataFrame) -> str:
 
 
 def _size(row: Any) -> str:
-    """A change and its interval, the word for its direction left out; of a row that cannot tell,
-    what is known."""
+    """A change and its interval, without the word for its direction; of a row that cannot tell, the
+    interval in words."""
     if row.verdict == CANNOT_TELL:
         return amounts.bounds(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
     return ", ".join(canvas.change_and_interval(row))

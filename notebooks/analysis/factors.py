@@ -12,13 +12,13 @@ from noisefloor.stats import verdict
 
 
 def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
-    """What each variable changes on average over the values of the others, and what two of two values
-    do beyond the sum of each alone: columns setting, change_pct, lo_pct, hi_pct, verdict. Empty for a
-    single arm.
+    """The effect of each variable, averaged over the values of the others; for two variables with two
+    values each also their interaction. Columns setting, change_pct, lo_pct, hi_pct, verdict. Empty for
+    a single arm, and if an arm has no row.
 
     Weighted sums of the arms' log changes. Arms share no run, so their errors are independent and the
-    distances to the ends add as squares (MOVER: Zou and Donner 2008). There is no word while an arm has
-    none: its ends may be a range of boots."""
+    distances to the ends add as squares (MOVER: Zou and Donner 2008). All verdicts are provisional
+    while that of an arm is, because its ends may be a range of boots."""
     columns = ["setting", *ENDS, "verdict"]
     rows = _of_arms(page, metric).set_index("arm")
     arms = page.study.compared
@@ -27,7 +27,7 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
     ends = rows.loc[[a.name for a in arms[1:]], ENDS]
     logs = np.vstack([np.zeros(3), np.log1p(ends.to_numpy(float) / 100)])
     values = pd.DataFrame([dict(a.switch) | dict(a.settings) for a in arms])
-    values = values.loc[:, values.nunique() > 1]  # others are held at one value
+    values = values.loc[:, values.nunique() > 1]  # the others have one value in all arms
     weights = {}
     for name in values:
         base, *others = pd.unique(values[name])
@@ -51,8 +51,8 @@ def effects(page: Results, metric: str = "tps") -> pd.DataFrame:
 
 
 def _of_arms(page: Results, metric: str) -> pd.DataFrame:
-    """Rows of the capacity's workload, each arm once: over all thread counts where every arm has such
-    a row, else at the most threads."""
+    """Rows of the main workload of the campaign of maximum throughput, one an arm: the joint rows if
+    every arm has one, else those at the most threads."""
     rows = page.of(main_workload(capacity(page)), metric, control=False)
     joint, each = rows[rows["joint"]], rows[~rows["joint"]].sort_values("threads")
     whole = joint["arm"].nunique() == rows["arm"].nunique()

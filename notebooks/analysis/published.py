@@ -19,19 +19,19 @@ from noisefloor.stats.row import from_frame
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts, answers
 
-# what a page tells first: kind of a verdict -> what its largest changes are called, how many of them
+# the first lines of the page: kind of a verdict -> (name of its largest changes, how many are listed)
 WORDS = {"worse": ("Worst", 2), "better": ("Best", 1)}
 ADVICE = "repeat with and without on restarted servers"
 
 
 def headline(verdicts: pd.DataFrame) -> str:
-    """How many comparisons have which verdict, and how large they are. Raises paths.NotFound."""
+    """The sentences of `_counted` as one text. Raises paths.NotFound without comparisons."""
     return " ".join(_counted(verdicts))
 
 
 def _counted(verdicts: pd.DataFrame) -> list[str]:
-    """How many comparisons have which verdict, a sentence each for what is worse and better, with the
-    largest changes. Raises paths.NotFound."""
+    """How many comparisons have which verdict; then a sentence each with the largest changes for the
+    worse and for the better. Raises paths.NotFound without comparisons."""
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
     kinds = verdicts["verdict"].map(kind)
@@ -49,15 +49,15 @@ def _counted(verdicts: pd.DataFrame) -> list[str]:
 
 
 def _largest(rows: pd.DataFrame, most: int) -> str:
-    """The largest changes, one a source, and of what: `+59.3 % time (backup with sm4)`."""
+    """The largest changes, one a source, with what was changed: `+59.3 % time (backup with sm4)`."""
     sizes = rows["change_pct"].astype(float).map(amounts.factor)
     far = rows.loc[sizes.sort_values(ascending=False).index].drop_duplicates("study")
     return ", ".join(f"{_amount(r)} ({_changed(r)})" for r in far.head(most).to_dict("records"))
 
 
 def _changed(row: Any) -> str:
-    """What was changed: `backup with sm4`, `native TLS against ssh tunnel`; the title of what has no
-    other baseline than to leave it out."""
+    """What was changed: `backup with sm4`, `native TLS against ssh tunnel`; the title if the baseline
+    is only without it (`no ...`)."""
     noun = f", {statement.terms_of(row['metric']).noun}"
     if row["label"].endswith(noun):
         return str(row["label"].removesuffix(noun))
@@ -138,7 +138,7 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
 
 
 def archives() -> Shown:
-    """The archives whose own runs judge them: a table with links to their published pages."""
+    """The archives that were published with all of their runs: a table with links to their pages."""
     rows = []
     for file in sorted(paths.published().glob("archives/*/about.toml")):
         about, name = tomllib.loads(file.read_text()), f"archive-{file.parent.name}"
@@ -153,14 +153,14 @@ def archives() -> Shown:
 
 
 def lost(facts: pd.DataFrame) -> pd.DataFrame:
-    """What the copies lost: one row a number that a source must have had."""
+    """Numbers that a source must have had and that its copies lost: one row each."""
     gone = facts[facts["printed"].isna()]
     gone = gone.assign(metric=gone["metric"].str.replace("_", " "))
     gone = gone.rename(columns={"where_in_source": "where"})
     return gone[["source", "arm", "metric", "threads", "where", "note"]]
 
 
-# -- what the numbers say about each other -----------------------------------------------------------
+# -- whether the numbers agree with each other -------------------------------------------------------
 
 
 def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:

@@ -17,11 +17,11 @@ from noisefloor.text import amounts
 
 @canvas.responsive
 def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
-    """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
-    one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
+    """Forest of published claims: each change as a dot over a grey bar, the range in which two runs
+    of one unchanged server differ. A dot is hollow for `cannot tell`; no interval, no bar.
 
     `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
-    linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
+    linear within the margin and logarithmic beyond, so that both 3 % and 300 % can be read.
     """
     row: Any
     frame = frame[frame["change_pct"].notna()]
@@ -40,7 +40,7 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     ax.set_xscale("function", functions=(there, back))
     inks = {"worse": ARMS[1], "better": ARMS[0], SAME: BAND}
     for place, row in zip(places, frame.itertuples(), strict=True):
-        if pd.notna(row.lo_pct):  # as far as the ends are from the change, from none
+        if pd.notna(row.lo_pct):  # the interval, moved from the change to zero
             ends = [_less(end, row.change_pct) for end in (row.lo_pct, row.hi_pct)]
             canvas.whisker(ax, place, ends, limit, True, color=CONTROL, lw=9, alpha=0.55, zorder=2)
         ink = inks.get(kind(row.verdict), INK)
@@ -52,14 +52,14 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     names |= {t: str(amounts.tick(t, times=True)) for t in ticks if amounts.large(t)}
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
-    ax.tick_params(labeltop=not narrow)  # where the first screen ends above the foot
+    ax.tick_params(labeltop=not narrow)  # the first screen may end above the lower axis
     return figure
 
 
 def _symlog(margin: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """The function, and its inverse, of a scale that is linear within the margin and logarithmic
     beyond, on either side."""
-    share = 0.8  # of what a decade takes, for each half of the margin
+    share = 0.8  # length of half of the margin, in decades of the axis
 
     def there(change: Any) -> Any:
         size = canvas.away(change) / margin
@@ -75,6 +75,6 @@ def _symlog(margin: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def _less(end: float, change: float) -> Any:
-    """The end of an interval as far from no change as it is from `change`."""
+    """The end of an interval around zero that is as far from it as `end` is from `change`."""
     of_end, of_change = np.log1p(np.maximum([end, change], -99.99) / 100)
     return 100 * np.expm1(of_end - of_change)

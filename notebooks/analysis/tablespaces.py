@@ -1,4 +1,4 @@
-"""The page of encrypted tables: their price in processor cores, and where rows stay readable."""
+"""The page of encrypted tables: their cost in processor cores, and where rows stay readable."""
 
 import pandas as pd
 
@@ -17,7 +17,7 @@ def price(page: Results, workload: str) -> pd.DataFrame:
 
 
 def _price(page: Results, part: Results, workload: str) -> pd.DataFrame:
-    """The rows of `price` of the question that a campaign leads."""
+    """The rows of `price` for the question of one leading campaign."""
     runs = results.only(part.judged(workload), arm=part.study.baseline.name)
     middle = runs.groupby(["threads", "metric"])["value"].median().unstack()
     rows = page.of(workload, CPU, control=False, question=part.study.key)
@@ -35,14 +35,14 @@ def _price(page: Results, part: Results, workload: str) -> pd.DataFrame:
 
 
 def everything(page: Results) -> pd.DataFrame:
-    """What encrypting everything costs where pages are written: verdict rows of CPU per transaction, none
-    where that was not measured."""
+    """What encrypting everything costs if pages are written: verdict rows of CPU per transaction; empty
+    if that was not measured."""
     rows = page.of(metric=CPU, control=False, question="writes")
     return rows[rows["arm"].eq("everything")].assign(does="encrypting everything")
 
 
 def exposed(page: Results) -> str:
-    """In words: which arms encrypt something and leave rows readable elsewhere."""
+    """A sentence for each arm that encrypts something but leaves rows readable elsewhere."""
     sentences = []
     for arm, part in results.evidence(page).groupby("arm", sort=False):
         clear = part[part["found"] == "plain"]["evidence"].unique()

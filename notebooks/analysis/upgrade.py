@@ -1,5 +1,5 @@
-"""The page of a version upgrade: what changes where each version keeps its defaults, and the published
-number beside it."""
+"""The page of a version upgrade: what changes if each version keeps its defaults, and the published
+number for comparison."""
 
 from collections.abc import Iterable
 
@@ -16,8 +16,8 @@ METRICS = ("cpu_per_transaction", "mean_latency", "p99")
 
 def with_defaults(r: Results) -> pd.DataFrame:
     """The newer version with its defaults against the older one with its own: columns metric,
-    difference_pct, lo_pct, hi_pct; empty where that was not measured. Both were measured against the same
-    baseline, in windows of their own."""
+    difference_pct, lo_pct, hi_pct; empty if that was not measured. Both were measured against the same
+    baseline, in different windows."""
     study = results.leading(r).study
     names = [f"{arm.name}, its defaults" for arm in study.compared[:2]]
     rows = r.of(control=False, question=study.key)
@@ -32,8 +32,8 @@ def with_defaults(r: Results) -> pd.DataFrame:
 
 
 def of_defaults(r: Results) -> str:
-    """The change of processor time from the older version with its defaults to the newer one with its
-    own: a sentence; "" where that was not measured, or cannot be told."""
+    """A sentence about the change of processor time from the older version with its defaults to the
+    newer one with its own; "" if it was not measured, or its interval contains zero."""
     rows, part = with_defaults(r), results.leading(r)
     for row in rows[rows["metric"].eq(metric_label(METRICS[0]))].to_dict("records"):
         size = [row[f"{end}_pct"] for end in ("difference", "lo", "hi")]

@@ -245,7 +245,10 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm):
     table, rows = text(report.absolute(r)), results.headlines(r, arm)
     assert len(rows) == 2
     host = r.meta["host"]
-    generation = {23: "Zen 1", 25: "Zen 3"}[host["processor"]["family"]]
+    model = host["processor"]
+    generation = {(23, 1): "Zen 1", (25, 1): "Zen 3", (25, 17): "Zen 4"}[
+        model["family"], model["model"]
+    ]
     assert f" on {generation} ({host['cpu']}, {host['cores']} cores, " in table
     for row in rows:
         said = amounts.ascii_only(report.headline_of(row, r, brief=True))

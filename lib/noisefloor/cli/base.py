@@ -13,7 +13,7 @@ import click
 
 from noisefloor.cli import completion
 
-# control characters, text direction, halves of a character: names from others cannot steer a terminal
+# control characters, text direction, lone surrogates: names from others must not control a terminal
 _STEERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
@@ -86,7 +86,7 @@ fail_on_option = fail_on("worse", "better", "cannot-tell")
 
 
 def percent(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:
-    """A margin above 0 and below 100 %, or a floor, which may be 0. Raises Sentence."""
+    """A margin, above 0 and below 100 %; or a --floor, which may be 0. Raises Sentence."""
     if given is not None and not (0 < given < 100 or (given == 0 and option.name == "floor")):
         least = "of at least 0" if option.name == "floor" else "above 0"
         raise Sentence(
@@ -104,7 +104,7 @@ margin_option = click.option(
 
 
 def archive_options(use: str) -> Callable[[_Function], _Function]:
-    """The options of a command that takes the tables of an ingested archive; use: what it does."""
+    """The options for the tables of an ingested archive; use: how their help begins."""
     table = click.option("--from", "archive", metavar="TABLE", shell_complete=completion.files, help=f"{use} tables of `noisefloor ingest`.")  # fmt: skip
     baseline = click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that the others are compared with.")  # fmt: skip
     where = click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label.")  # fmt: skip
@@ -128,7 +128,7 @@ def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] =
 
 
 def exit_on(kinds: Iterable[str], verdicts: Iterable[str]) -> None:
-    """Exit with code 3 if one of the verdicts is of these kinds."""
+    """Exit with code 3 if one of the verdicts is of one of these kinds (`verdict.kind`)."""
     from noisefloor.stats import verdict
 
     if set(kinds) & set(map(verdict.kind, verdicts)):
@@ -200,7 +200,7 @@ def _one_sentence() -> Iterator[None]:
     except Exception as e:
         if type(e).__module__.partition(".")[0] != "noisefloor":
             raise
-        raise Sentence(e, getattr(e, "code", 1)) from None  # one of ours is a sentence already
+        raise Sentence(e, getattr(e, "code", 1)) from None  # our own errors are one sentence
 
 
 @click.group(

@@ -283,7 +283,7 @@ def ingest(
 
     folder = Path(out) if out else paths.processed() / (Path(path).resolve().name or "root")
     if cluster:
-        places.address(cluster)  # a small tree does not ask for it
+        places.address(cluster)  # check it, because a small tree does not use it
     pool = partial(places.pool, cluster, jobs, sees=(path, folder))
     how = {"desc": "ingest", "unit": "B", "unit_scale": True, "delay": 2, "leave": False}
     with tqdm(disable=None, **how) as bar:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _counts(ctx: click.Context, option: click.Parameter, given: str) -> tuple[Any, ...]:
-    """Thread counts (`1,4,16`); a word that is no number stays one, which its study refuses."""
+    """Thread counts (`1,4,16`); other words stay text, which the study refuses with a message."""
     words = (t.strip() for t in given.split(",") if t.strip())
     return tuple(int(t) if t.isdecimal() else t for t in words)
 
@@ -54,7 +54,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
 
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of all that measure: what a `Request` has, and how it answers."""
+    """Give a command the options of every measuring command: fields of `Request`, and the output."""
     command = margin_option(fail_on_option(verbose_option(json_option(command))))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
@@ -158,8 +158,8 @@ def run(
 
 
 def _obtained(request: Request, dry: bool) -> "Results | None":
-    """The campaigns of a question, measured and opened; None of a dry run. SIGINT ends it, even if the
-    shell that started it in the background ignores it."""
+    """The campaigns of a question, measured and opened; None for a dry run. SIGINT stops it, also if
+    the shell that started it in the background made it ignore SIGINT."""
     if (request.allow or dry) and not request.server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
     if request.server and request.engine not in ("", USUAL):
@@ -189,8 +189,8 @@ def _print(r: "Results", page: str, as_json: bool, verbose: bool, fail_on: list[
 
 
 def _leading_verdicts(r: "Results") -> list[str]:
-    """The verdicts of the comparison that an answer begins with, of every arm: over thread counts where
-    there is one, else at each of them; `cannot tell` where there is none yet."""
+    """The verdicts of the comparison that an answer begins with, for every arm: the joint one, or one
+    for each thread count if there is none; `cannot tell` for one that is missing or provisional."""
     from noisefloor.data.results import headlines
     from noisefloor.model import CANNOT_TELL, NO_WORD
 
@@ -354,7 +354,7 @@ def calibrate(
 
     from tqdm import tqdm
 
-    # a process a core: threads of their own inside each would only get in each other's way
+    # there is a process for each core: further threads of OpenBLAS would only compete with them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from noisefloor import calibrate as calibration

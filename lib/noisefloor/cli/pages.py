@@ -82,7 +82,7 @@ def report(
     if publish and profile != "recorded" and not archive:
         raise Sentence("--publish goes with --profile recorded, or with --from; nothing was run")
     if archive:
-        labels.asked([baseline, *where])  # refuses what is none
+        labels.asked([baseline, *where])  # refuses wrong ones before anything is made
         asked: dict[str, Any] = {"table": archive, "baseline": baseline, "where": list(where)}
         work = pages.plan_archive(dict(given) | asked)
     else:
@@ -218,7 +218,7 @@ def store(campaigns: tuple[str, ...], url: str) -> None:
             count = database.push(place, folder)
         except (database.StoreError, tidy.Damaged) as e:
             passed = not campaigns and isinstance(e, database.NothingToJudge)
-            failed += not passed  # nobody asked for it by name
+            failed += not passed  # unfinished ones count only if they were named
             say(f"noisefloor: {e}", err=True)
         else:
             stored += 1

@@ -1,1 +1,1 @@
-"""Opens a campaign, an archive, or the logs of two folders; makes tables of trees."""
+"""Opens campaigns, archives and logs, and turns trees of results into tables."""

@@ -1,7 +1,7 @@
 """Does the newest campaign lie where the earlier sittings predict? Separately for each processor.
 
-The range is that of the pages (`question.no_closer`). All comparisons of one check share the error of
-5 % (Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
+The range is that of the pages (`question.no_closer`). All comparisons of one check share an error of
+5 % (Bonferroni): a check of unchanged servers raises a false alarm in at most one of 20 cases."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,8 +24,8 @@ COLUMNS = {"answer": "", **dict.fromkeys(EXPECTED, math.nan), "before": 0, "why"
 
 @dataclass(frozen=True)
 class _Check:
-    """The newest campaign of a comparison on one processor. row: its label in the table; why: why there
-    is no answer, "" if there is one."""
+    """One comparison on one processor: its newest campaign, and the sittings before. row: its label in
+    the table; why: why there is no answer, "" if there is one."""
 
     row: Any
     metric: str
@@ -46,8 +46,8 @@ class _Check:
 
 
 def marked(campaigns: pd.DataFrame) -> pd.DataFrame:
-    """The rows of campaigns (in the order of time) with the columns present: it has the design of the
-    newest campaign of its question, and newest: no later one of this design ran on its processor."""
+    """The rows of campaigns (in the order of time) with two more columns. present: the campaign has the
+    design of its question's last one; newest: it is the last one of that design on its processor."""
     last = campaigns.groupby("question")["fingerprint"].transform("last")
     present = campaigns["fingerprint"].eq(last)
     each = campaigns["campaign"] + campaigns["sitting"].astype(str)  # machines may share a name
@@ -61,8 +61,8 @@ def checked(rows: pd.DataFrame, instrument: Callable[[Mapping[Any, Any]], str]) 
     better than expected, cannot tell), the range that the earlier sittings predict in percent, their
     number, and why there is no answer.
 
-    rows: those of `marked` campaigns in the order of time, each with its sitting, and others without
-    a campaign, which stay as they are; instrument: of a row, as `design.instrument` names it."""
+    rows: of `marked`, in the order of time, each with its sitting; rows without a campaign get empty
+    COLUMNS. instrument: row -> the name of `design.instrument`."""
     out = rows.assign(**COLUMNS)
     alike = rows[rows["campaign"].notna() & rows["present"].eq(True)].astype({"newest": bool})
     keys = ["question", "processor", *question.COMPARISON]
@@ -76,8 +76,8 @@ def checked(rows: pd.DataFrame, instrument: Callable[[Mapping[Any, Any]], str]) 
 
 
 def _check(campaigns: pd.DataFrame, instrument: Callable[[Mapping[Any, Any]], str]) -> _Check:
-    """The check of the newest of the campaigns of one comparison. Campaigns of its sitting are not
-    before it."""
+    """The check of one comparison, from its campaigns. Those in the sitting of the newest one are
+    not earlier sittings."""
     label = campaigns.index[campaigns["newest"].to_numpy()][-1]
     *_, row = campaigns.loc[[label]].to_dict("records")
     others = campaigns[campaigns["sitting"].ne(row["sitting"])].to_dict("records")

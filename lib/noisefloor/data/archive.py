@@ -24,17 +24,17 @@ from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Work
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why, without
 
-OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
-# what runs of one arm agree in
+OF_PATHS = ("server", "version", "setting")  # the labels that make an arm, unless others are named
+# labels in which runs of one arm agree
 LABELS: tuple[str, ...] = (*OF_PATHS, "variant", "buffer_pool", "host")
 LABELS += ("folder", "arm", "study", "campaign", "tool_version")
-CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
+CHOSEN = (*LABELS, "workload", "threads")  # labels by which runs can be chosen
 RUNS = [
     *("run", "workload", "arm", "threads", "differ", *LABELS[:7], "tool", "tool_version"),
     *("duration_s", "file", "line", "warnings"),
 ]  # of `Archive.runs`
 MOST_VALUES = 12  # of a label that a refusal names
-# across which nothing can be compared
+# facts that must be equal in both arms of a comparison
 HARD = {"campaign", "tool", *(name for tool in tools.all_tools() for name in tool.MUST)}
 
 
@@ -47,10 +47,10 @@ def load(
     texts: str = "",
     **rule: Any,
 ) -> "Archive":
-    """The archive in `folder`, with `baseline` as the arm that others are compared with, or as the
-    value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
-    (label, value) of the runs to judge; texts: as of Archive; rule: the fields of Rule. Raises
-    Refusal."""
+    """The archive in `folder`. label: one of LABELS that makes the arms, or several separated by
+    commas; "" for OF_PATHS. baseline: the arm that others are compared with; with a label, its value.
+    where: (label, value) of the runs to judge; texts: as in Archive; rule: the fields of Rule.
+    Raises Refusal."""
     folder, where = Path(folder), tuple(where)
     if not folder.exists() and (paths.root() / folder).exists():
         folder = paths.root() / folder
@@ -86,7 +86,7 @@ def _opened(folder: Path, _changed: int, **given: Any) -> "Archive":
 
 
 class Rule(NamedTuple):
-    """How the runs of an archive are judged; as `stats.runs` takes it."""
+    """How the runs of an archive are judged: arguments of `stats.runs.judge_runs`."""
 
     restarts: bool = False
     floor: float | None = None
@@ -98,8 +98,8 @@ _USUAL = Rule()
 
 @dataclass(frozen=True)
 class Archive(results.Results):
-    """Somebody's archive in the place of a campaign: a folder of tables of `noisefloor ingest`.
-    `texts` is the folder that was ingested, "" where it lies beside the tables."""
+    """An archive in the place of a campaign: a folder of tables of `noisefloor ingest`. `texts` is
+    the folder that was ingested, "" if it lies beside the tables; the other fields: as in `load`."""
 
     baseline: str = ""
     label: str = ""
@@ -113,9 +113,9 @@ class Archive(results.Results):
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What about.toml beside the tables says of them: title (a question), how they were measured
-        and what to do in words, source, licence, date, host, engine, names of arms and workloads, and
-        the claims of their authors; {} without it."""
+        """about.toml beside the tables: title (a question), how they were measured and what to do in
+        words, source, licence, date, host, engine, names of arms and workloads, and the claims of the
+        authors; {} without that file."""
         file = self.folder / "about.toml"
         return tomllib.loads(file.read_text()) if file.is_file() else {}
 
@@ -145,7 +145,7 @@ class Archive(results.Results):
 
     @cached_property
     def study(self) -> Study:
-        """The workloads that have something to compare, as if they had been planned."""
+        """A study of all workloads with two arms that can be compared. Raises Refusal without one."""
         works = []
         for name, rows in self.judged().groupby("workload", sort=False):
             arms = set(rows["arm"])
@@ -179,8 +179,8 @@ class Archive(results.Results):
 
     @property
     def _several(self) -> list[str]:
-        """What to name with the baseline, where its runs are of several versions or settings and so
-        cannot be pooled: a sentence, or none."""
+        """What else to name with the baseline if its runs are of several servers, versions or
+        settings and so cannot be pooled: one sentence; [] if they can."""
         runs = self.tidy[self.tidy["arm"] == self.baseline].drop_duplicates("run")
         many = [n for n in OF_PATHS if n != self.label and runs[n].nunique() > 1]
         if not many or not self.label or "," in self.label:
@@ -194,8 +194,8 @@ class Archive(results.Results):
     def judge(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
-        """The verdict table of one workload and metric ("" for all). The intervals of a workload, a
-        metric and an arm, one a thread count, hold 95 % together. margin_pct: 0 for the archive's."""
+        """The verdict table of one workload and metric ("" for all). The intervals of one workload,
+        metric and arm, one a thread count, hold at 95 % together. margin_pct: 0 for the archive's."""
         rows = self.judged(workload, metric)
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
         verdicts = judge_rows(self, rows, metric, margin_pct)
@@ -210,7 +210,7 @@ class Archive(results.Results):
         return verdicts.assign(question=self.study.key, processor=self.processor)
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """The transactions per second of arms with a single run, as far as they are known."""
+        """{run: its transactions in each second} of arms with a single run, as far as known."""
         key = ["workload", "arm", "threads"]
         alone = rows.groupby(key, dropna=False)["run"].transform("nunique").eq(1)
         if not alone.any():
@@ -248,7 +248,7 @@ class Archive(results.Results):
 
 
 def usual_baseline(archive: Archive, workload: str) -> str:
-    """The arm that a workload is compared with where nobody names one."""
+    """The baseline of a workload if none is named: by `stats.baseline_of`, else the first arm."""
     rows = archive.judged(workload)
     try:
         return stats.baseline_of(rows)
@@ -268,12 +268,12 @@ def judge_rows(
         series=archive._series(rows),
         restarts=archive.rule.restarts,
         floor=archive.rule.floor,
-        local=not archive.about,  # what is published does not depend on this machine
+        local=not archive.about,  # a published archive is judged the same on every machine
     )
 
 
 def texts_of(source: results.Results, run: str) -> dict[str, str]:
-    """What was printed in a run of a campaign or an archive: name of the text -> text."""
+    """Name -> printed text of a run of a campaign or an archive; a sentence if it is not there."""
     if not isinstance(source, Archive):
         return results.raw(source, run)
     row = source.tidy[source.tidy["run"] == run].iloc[0]
@@ -291,8 +291,8 @@ def texts_of(source: results.Results, run: str) -> dict[str, str]:
 
 
 def asked(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """(label, value) of every ``LABEL=VALUE``; of ``LABEL=VALUE,LABEL=VALUE`` both labels with a
-    comma, both values with a blank between them. Raises Refusal for anything else."""
+    """(label, value) of every ``LABEL=VALUE``. Of ``LABEL=VALUE,LABEL=VALUE`` the labels are joined
+    by a comma, the values by a blank. Raises Refusal for anything else."""
     pairs = []
     for text in texts:
         parts = [part.partition("=") for part in re.split(r",(?=[a-z_]+=)", text)]
@@ -303,13 +303,13 @@ def asked(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows by workload, 2G before 12G."""
+    """The rows sorted by workload, numbers in its name by size: 2G before 12G."""
     names = rows["workload"].str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True)
     return rows.iloc[names.argsort(kind="stable").to_numpy()]
 
 
 def _design(rows: pd.DataFrame) -> str:
-    """How runs were measured: the first design that any of them names."""
+    """The design of runs: the first that any of them names, else unknown."""
     return next(filter(None, rows["design"].dropna()), stats.UNKNOWN)
 
 
@@ -323,7 +323,7 @@ def _few(names: Iterable[Any]) -> str:
 
 
 class _Named(NamedTuple):
-    """The tidy table of an archive, its arms named, each text once."""
+    """The tidy table of an archive, with names of arms; each text counts once."""
 
     rows: pd.DataFrame
     twins: int  # runs that hold the text of another one
@@ -361,7 +361,7 @@ def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str]
 
 
 def _values(runs: pd.DataFrame, label: str) -> str:
-    """Which values a label has, and in how many runs; without any, which labels there are."""
+    """The values of a label, and how many runs have each; if no run has it, the labels there are."""
     named = runs["arm"] if "," in label else runs[label]
     counts = named.dropna().astype(str).replace({"": pd.NA}).value_counts()
     if counts.empty:
@@ -372,8 +372,8 @@ def _values(runs: pd.DataFrame, label: str) -> str:
 
 
 def _arms(rows: pd.DataFrame) -> pd.Series:
-    """What labels of folders call an arm: server and version, and the setting, as far as they
-    tell any runs without an arm apart."""
+    """Names of arms from labels of folders: server and version, and the setting, as far as they
+    differ between runs without an arm; all of them if none differs."""
     labels = rows.reindex(columns=OF_PATHS).astype("string").fillna("")
     several = labels[rows["arm"].isna()].nunique().gt(1)
     kept = ["server", "version"] if several["server"] or several["version"] else []
@@ -385,8 +385,8 @@ def _arms(rows: pd.DataFrame) -> pd.Series:
 
 
 def _twins(folder: Path, rows: pd.DataFrame) -> pd.Series:
-    """Runs of an archive that are the same text as another one, whose file's name says least, or the
-    same run of a campaign that lies there twice."""
+    """Runs to leave out: of equal texts all but the one whose `variant` is missing or sorts first,
+    and second copies of a campaign's run."""
     files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
     files = files[files["sha256"] != ""]
     inside = ("//" + files["member"]).where(files["member"] != "", "")
@@ -403,7 +403,7 @@ def _twins(folder: Path, rows: pd.DataFrame) -> pd.Series:
 
 
 def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
-    """What else is known of each run, as text: a column a fact, "" where it is not known."""
+    """What is known of each run beside its arm, as text: a column a fact, "" where not known."""
     named = set(label.split(",")) if label else {*OF_PATHS, "arm"}
     if named & {"folder", "setting", "arm"}:
         named |= {"folder", "setting", "arm"}
@@ -416,9 +416,9 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
 
 
 def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
-    """The rows of an archive: a workload's name with what tells runs of one arm apart behind it, and
-    how long they took where that differs; an arm's with what the baseline does not have; and in
-    `differ` what the arm differs in from its baseline beyond that."""
+    """The rows of an archive with full names. A workload's name ends with the facts that differ between
+    runs of one arm, and with their duration if that differs; an arm's name with those that the baseline
+    does not have. `differ` says in which other facts the arm differs from the baseline."""
     runs = rows.drop_duplicates("run").set_index("run")
     facts = _facts(runs, label)
     named = runs[["workload", "arm"]].astype(str)
@@ -434,7 +434,7 @@ def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
     for _, part in runs.groupby(named["workload"]):
         timed = part["metric"].isin(
             ["wall", "query_time", "mean_latency"]
-        )  # they have a given work
+        )  # their duration is a result
         logs = part[part["campaign"].isna() & ~timed]
         took, chosen = compare.durations(logs["duration_s"].fillna(0), logs["value"])
         if chosen and len(set(took)) > 1:
@@ -456,8 +456,9 @@ def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
 
 
 def _tells(values: pd.Series, arm: pd.Series, base: pd.Series, hard: bool) -> str:
-    """Whether a fact makes workloads of its own ("workload"), or arms ("arm"): where it differs
-    inside an arm, and the baseline has none of the values of the others."""
+    """What a fact makes of its own: "workload", "arm" or "" for nothing. "arm": it differs within an
+    arm, and the baseline has none of the other arms' values. `base`: which runs are the baseline's;
+    `hard`: as in HARD."""
     if values.nunique() < 2:
         return ""
     inside = values.groupby(arm).nunique().gt(1).any()

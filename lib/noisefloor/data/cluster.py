@@ -27,7 +27,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Unreachable(Refusal):
-    """A cluster that cannot be worked with: address and reason; code 2 for an address of none."""
+    """A cluster that cannot be used: address and reason; code 2 for a malformed address."""
 
     code = 1
 
@@ -41,12 +41,12 @@ def pool(
     environment: Mapping[str, str] | None = None,
     sees: Iterable[str | Path] = (),
 ) -> Iterator[Any]:
-    """An executor: the workers of `cluster`, else `workers` processes here (default: the cores);
-    its `width` is how many they are.
+    """An executor: the workers of `cluster`, else `workers` local processes (default: one a core);
+    its attribute `width` is their number.
 
-    apart: each task has a process of its own here, so that what kills it harms no other;
-    environment: that of these processes (default: this one's). sees: folders that every worker of
-    the cluster must find under the same path. Raises Unreachable before anything is run."""
+    apart: without a cluster each task has a process of its own, so that its death harms no other;
+    environment: that of such a process (default: this one's). sees: folders that every worker of
+    the cluster must find under the same path. Raises Unreachable, also if the cluster is lost."""
     if cluster:
         with connect(cluster, sees) as client:
             from distributed import KilledWorker
@@ -102,7 +102,7 @@ def _begin(environment: dict[str, str]) -> None:
 
 
 def _end_with() -> None:
-    """End this process when the one that started it ends, however that was."""
+    """End this process when its parent ends, however that ends."""
 
     def wait() -> None:
         parent = multiprocessing.parent_process()
@@ -127,7 +127,7 @@ def connect(cluster: str, sees: Iterable[str | Path] = ()) -> Iterator[Any]:
     try:
         asyncio.run(_reach(at))  # a client that fails would go on trying in the background
         client = distributed.Client(at, timeout=PATIENCE_S, set_as_default=False)
-    except Exception as e:  # whatever else listens there may say anything
+    except Exception as e:  # another program may listen there and answer anything
         raise Unreachable(
             f"no Dask scheduler answers at {cluster} within {PATIENCE_S} s "
             f"({first(e)}); nothing was run"
@@ -138,8 +138,8 @@ def connect(cluster: str, sees: Iterable[str | Path] = ()) -> Iterator[Any]:
 
 
 def address(cluster: str) -> str:
-    """The tcp:// or tls:// address of what was given: itself, or that in a scheduler file. Raises
-    Unreachable."""
+    """The tcp:// or tls:// address: `cluster` itself, or that in the scheduler file of that path.
+    Raises Unreachable."""
     asked = cluster
     if "://" not in cluster:
         try:
@@ -181,10 +181,10 @@ def _check(client: Any, cluster: str, folders: list[str]) -> None:
         else:
             try:
                 by_worker = client.run(_about, folders)
-            except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
+            except Exception as e:  # of any kind: a worker without our package cannot run tasks
                 if not isinstance(e, OSError) or time.monotonic() > deadline:
                     why = f"the workers of {cluster} cannot run noisefloor ({first(e)})"
-                # else it died while it was asked; what takes its place is asked instead
+                # else the worker died meanwhile; its successor is asked in the next round
     here, _ = _about(folders)
     for worker, (versions, missing) in by_worker.items():
         if differ := [f"{k} {v} instead of {here[k]}" for k, v in versions.items() if v != here[k]]:
@@ -204,12 +204,12 @@ def _about(folders: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def first(e: BaseException) -> str:
-    """The first line of what an exception says."""
+    """The first line of an exception's text, at most 200 characters; its type if it has none."""
     lines = str(e).splitlines()
     return lines[0][:200] if lines else type(e).__name__
 
 
 def in_the_clear(cluster: str) -> bool:
-    """Whether what is sent to the cluster crosses a network unencrypted. Raises Unreachable."""
+    """Whether data go to the cluster over a network, unencrypted. Raises Unreachable."""
     url = urlsplit(address(cluster))
     return url.scheme != "tls" and url.hostname not in _LOOPBACK

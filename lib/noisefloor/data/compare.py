@@ -1,4 +1,4 @@
-"""Logs of any origin and tool to verdict rows: k runs an arm or pairs.
+"""Logs of any known tool to verdict rows: several runs an arm, or pairs.
 
 No pandas here, because a folder of logs is answered within a second.
 """
@@ -120,7 +120,7 @@ def judge(
     verbose: bool = False,
     **rule: Any,
 ) -> list[Comparison]:
-    """The verdict rows of the logs of two arms, which are called as their folders unless `named`.
+    """The verdict rows of the logs of two arms, named by `named`, else after their folders (`names`).
     verbose: as `read_both` takes it; rule: what `rows` takes. Raises Refusal."""
     baseline, arm = (a or b for a, b in zip(named, names(before, after), strict=True))
     if baseline == arm:
@@ -137,10 +137,10 @@ def rows(
     paired: bool = False,
     **given: Any,
 ) -> list[Comparison]:
-    """Comparisons of two lists of Run: one a metric and thread count.
+    """Comparisons of two lists of Run: one for each metric and thread count.
 
-    given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refusal for runs that
-    do not belong together."""
+    paired: the k-th runs of both lists are a pair; given: margin_pct, restarts and floor, as
+    `stats.runs.judge_runs` takes them. Raises Refusal for runs that cannot be compared."""
     notes = _together([*before, *after])
     a, b = _by_threads(before), _by_threads(after)
     counts = [t for t in a if t in b]
@@ -157,7 +157,7 @@ def rows(
     keys = before[0].keys
     workload = keys.get("test") or keys.get("statements a transaction") or keys["tool"]
     judged = [run for side in (a, b) for t in counts for run in side[t]]
-    each = [run.values for run in judged]  # what one of them has not cannot be pooled
+    each = [run.values for run in judged]  # a metric counts only if all runs have it
     metrics = [m for m in each[0] if all(0 < v.get(m, 0) < math.inf for v in each)]
     if not metrics:
         raise _refused("no number above 0 is in all of these logs", 1)
@@ -192,7 +192,7 @@ def _by_threads(side: Sequence[Run]) -> dict[int | None, list[Run]]:
 
 
 def _together(judged: Sequence[Run]) -> list[str]:
-    """Notes about conditions that differ between runs; Refusal for those that make it senseless."""
+    """Notes about conditions that differ between runs. Raises Refusal where they must be equal."""
     remarks: dict[str, list[str]] = {}
     for run in judged:
         for note in run.notes:
@@ -219,8 +219,9 @@ def _together(judged: Sequence[Run]) -> list[str]:
 
 
 def durations(seconds: Iterable[float | None], rates: Iterable[float]) -> tuple[list[str], bool]:
-    """(the duration of each run, one for all within 5 %, "" where none is given; whether runs may not
-    differ in it: where all made the same number of transactions it is a result)."""
+    """(the duration of each run in words, the same for all within 5 %, "" where none is given;
+    whether it was chosen, so that runs must agree in it: not if all made equally many
+    transactions)."""
     spans, took, work = list[float](), list[str](), list[float]()
     for span, rate in zip(seconds, rates, strict=True):
         if span:
@@ -242,9 +243,8 @@ def _and(names: Sequence[str], more: str) -> str:
 
 
 def as_text(rows: Sequence[Comparison], form: str = "text") -> str:
-    """The rows as text for a terminal or as a Markdown table; each warning once, by number.
-
-    The verdict comes first: one short line a row, then what the numbers mean."""
+    """The rows as a table, one line a row, for a terminal or (`form` "markdown") in Markdown. Below
+    it each note stands once, with the number that its rows give."""
     by_row = [_notes(row) for row in rows]
     notes = list(dict.fromkeys(note for each in by_row for note in each))
     cells = [
@@ -302,7 +302,7 @@ def _filled(text: str, indent: int) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of cells as text, the columns below each other."""
+    """Lines of cells as text, in columns."""
     width = [max(map(len, column)) for column in zip(*lines, strict=True)]
     cells = ([c.ljust(w) for c, w in zip(line, width, strict=True)] for line in lines)
     return ["  ".join(line).rstrip() for line in cells]
@@ -315,9 +315,9 @@ def _first(rows: Sequence[Comparison]) -> list[Comparison]:
 
 
 def conclusion(rows: Sequence[Comparison]) -> list[str]:
-    """What rows say of the first metric, throughput or wall time, in at most four lines: the words,
-    the changes and the runs behind them, the other answer where runs may share a start of the
-    server, and what would decide it. Of several workloads or arms how many rows have which word."""
+    """The answer for the first metric, throughput or wall time, in at most four lines: the verdicts;
+    the changes and the runs behind them; the other answer where runs may share a start of the
+    server; what would decide it. With several workloads or arms: how many rows have each verdict."""
     lead = _first(rows)
     metric, arms = lead[0].metric, list(dict.fromkeys(row.arm for row in lead))
     several = _is_several(lead)
@@ -335,8 +335,8 @@ def conclusion(rows: Sequence[Comparison]) -> list[str]:
 
 
 def pointer(rows: Sequence[Comparison], left: Sequence[str] = ()) -> str:
-    """The line below an answer alone: what was `left` out of the rows, what else changes what the
-    answer is about, which other metrics differ, and how much more `--verbose` prints."""
+    """The line below an answer without a table: what was `left` out, notes that change what the
+    answer is about (MIND), which other metrics differ, and how much more `--verbose` prints."""
     notes = list(dict.fromkeys(note for row in rows for note in _notes(row)))
     mind = [note for note in notes if has([note], *MIND)]
     lead = _first(rows)
@@ -405,8 +405,8 @@ def _at(rows: Sequence[Comparison]) -> str:
 
 
 def _why(lead: Sequence[Comparison], several: bool) -> str:
-    """The changes with their intervals, and the runs behind them; of one row also how often two
-    single runs differ as much; and why there is no word where the interval would give one."""
+    """The changes with their intervals, and the runs behind them; for a single row also how often two
+    runs differ as much by chance; and why a row cannot tell although its interval excludes zero."""
     together = lead[0].together == len(lead) > 1
     level = "95 % for all intervals together" if together else "95 % intervals"
     level = "95 % interval" if len(lead) == 1 else level
@@ -420,14 +420,14 @@ def _why(lead: Sequence[Comparison], several: bool) -> str:
 
 
 def _each_word(rows: Sequence[Comparison]) -> str:
-    """The changes of rows of each verdict, and where several have one at which thread counts."""
+    """The changes by verdict; if there are several verdicts, each with its thread counts."""
     parts = _by_word(rows).values()
     return "; ".join(f"{_changes(same)}{_at(same) * (len(parts) > 1)}" for same in parts)
 
 
 def _changes(same: Sequence[Comparison]) -> str:
-    """`+7.2 to +9.8 % (+4.5 to +12.1 %)`: the changes of rows, and the ends of all their intervals;
-    of rows that cannot tell what these say in words."""
+    """`+7.2 to +9.8 % (+4.5 to +12.1 %)`: the changes of rows, and the outer ends of their intervals;
+    of rows that cannot tell these ends in words."""
     metric, changes = same[0].metric, [row.change_pct for row in same]
     lo, hi = min(row.lo_pct for row in same), max(row.hi_pct for row in same)
     lo, hi = (math.nan, math.nan) if any(math.isnan(row.lo_pct) for row in same) else (lo, hi)
@@ -451,18 +451,18 @@ def _repeats(rows: Sequence[Comparison]) -> str:
 
 
 def _unit(row: Comparison) -> str:
-    """What a row counts: those of a campaign are pairs, too."""
+    """What a row counts: runs, or pairs, as in a campaign."""
     return "runs of each" if row.design == "unpaired" else "pairs"
 
 
 def _as_restarted(row: Comparison) -> Comparison:
-    """A row with its other answer, of a server that was restarted between the runs."""
+    """A row with its other answer: that for a server restarted between the runs."""
     lo, hi = row.restarted_lo_pct, row.restarted_hi_pct
     return replace(row, verdict=row.restarted, lo_pct=lo, hi_pct=hi)
 
 
 def _what_settles(rows: Sequence[Comparison]) -> str:
-    """What would decide the rows that cannot tell; "" where there is none, or nothing is known."""
+    """What would decide the rows that cannot tell; "" without such rows, or if that is not known."""
     unsettled = [row for row in rows if row.verdict == CANNOT_TELL]
     known = [row for row in unsettled if row.runs_needed > 0 and not row.restarted]
     ways = []
@@ -490,7 +490,7 @@ def as_csv(rows: Sequence[Comparison]) -> str:
 
 
 def names(before: Paths, after: Paths) -> tuple[str, str]:
-    """Names of the two arms: the folders that the files lie in when those tell them apart."""
+    """Names of the two arms: those of their folders if these differ, else `before` and `after`."""
 
     def folder(paths: Paths) -> str:
         parents = {(p if p.is_dir() else p.parent).name for p in map(Path, paths)}

@@ -20,7 +20,7 @@ GUEST = "guest "  # begins the name of a server that Noisefloor did not start
 
 def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
     """What a campaign of `study` compares and under which load. builds: arm -> the kind and version
-    of its server. Of a version its series counts: a patch does not make another design."""
+    of its server. Only the series of a version counts: a patch release is the same design."""
     values: Design = {
         "version": _VERSION,
         "study": study.name,
@@ -85,13 +85,14 @@ def _workload(work: Workload) -> Design:
 
 
 def series(build: Mapping[str, str]) -> str:
-    """`mysql 9.7` of 9.7.4: what of a server's version makes another design."""
+    """`mysql 9.7` for MySQL 9.7.4: the part of a version that belongs to a design."""
     numbers = re.findall(r"\d+", build.get("version", ""))[:2]
     return f"{build.get('kind', '')} {'.'.join(numbers)}".strip()
 
 
 def design_of(meta: Mapping[str, Any]) -> Design:
-    """The design of a campaign, by its campaign.json; each guest has its own. Raises StudyError."""
+    """The design of a campaign, from its campaign.json; that of a guest names its server. Raises
+    StudyError."""
     study, engines = study_of(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
     values = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
@@ -103,13 +104,13 @@ def design_of(meta: Mapping[str, Any]) -> Design:
 
 
 def _guest(meta: Mapping[str, Any]) -> str:
-    """The name of a server that Noisefloor did not start: `guest` and a digest; "" for another."""
+    """`guest` and a digest, for a server that Noisefloor did not start; "" for any other."""
     origin = str((meta.get("engine") or {}).get("origin", ""))
     return origin if origin.startswith(GUEST) else ""
 
 
 def fingerprint(values: Design) -> str:
-    """Twelve hex digits that designs share when they are equal."""
+    """Twelve hex digits of a digest: equal designs have the same."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -130,8 +131,8 @@ def _shown(value: Any) -> str:
 
 
 def processor_name(meta: Mapping[str, Any]) -> str:
-    """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; of one that
-    holds its name alone `AMD EPYC, model not recorded`."""
+    """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; if only the
+    name was recorded, `AMD EPYC, model not recorded`."""
     host = meta.get("host")
     if not isinstance(host, dict):
         return str(host or "processor not known")
@@ -148,8 +149,8 @@ def began(meta: Mapping[str, Any]) -> str:
 
 
 def sitting_key(meta: Mapping[str, Any]) -> str:
-    """What campaigns of one sitting share: the boot of a machine; of one that did not record it the
-    day and the processor. Before them the name of a guest."""
+    """The key that campaigns of one sitting share: the boot of the machine, or, if it was not
+    recorded, day and processor. The name of a guest comes before it."""
     host = meta.get("host")
     boot = host.get("boot") if isinstance(host, dict) else ""
     day = f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor_name(meta)}"

@@ -24,8 +24,8 @@ def _refused(why: str, code: int = 2) -> Refusal:
 
 def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
-    not at all; the campaign stays where it is. Returns that folder, how many files are in the
-    archive, and their bytes. Raises Refusal, Damaged."""
+    not at all; the campaign stays where it is. Returns (that folder, files in the archive, their
+    bytes before compression). Raises Refusal, Damaged."""
     out = Path(out or paths.recorded() / campaign.name).absolute()
     files = _whole(campaign)
     names = [name for name in files if name not in packed.BESIDE]
@@ -58,7 +58,7 @@ def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]
 
 
 def _whole(campaign: Path) -> dict[str, packed.Place]:
-    """Name -> file of a campaign that has ended and is as it was then. Raises Refusal, Damaged."""
+    """Name -> file of a finished campaign. Raises Refusal, Damaged if it changed since its end."""
     if not tidy.meta(campaign).get("finished", True):
         raise _refused(f"{campaign.name} has not ended")
     if link := next((p for p in campaign.rglob("*") if p.is_symlink()), None):
@@ -71,15 +71,15 @@ def _whole(campaign: Path) -> dict[str, packed.Place]:
 
 
 def write(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Write a tar.xz of (name, content), a folder's name ending in /: the same bytes each time."""
-    # files of one name side by side: a twentieth smaller than run by run
+    """Write a tar.xz of (name, content); a folder's name ends in /. Equal contents, equal bytes."""
+    # files of one name side by side: the archive is 5 % smaller than run by run
     ordered = sorted(contents, key=lambda c: (c[0].rpartition("/")[2], c[0].split("/")))
     with (
         lzma.open(file, "wb", filters=[_SMALLEST]) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         for name, content in ordered:
-            entry = tarfile.TarInfo(name)  # of 1970, of nobody
+            entry = tarfile.TarInfo(name)  # without time and owner
             entry.size = len(content)
             if name.endswith("/"):
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755

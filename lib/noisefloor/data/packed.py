@@ -1,6 +1,6 @@
-"""A packed campaign: one solid tar.xz beside its campaign.json. `inside` opens its files, and
-those of an unpacked folder. The archive is read once, into memory; nothing is unpacked to disk,
-and a harmful archive is not opened."""
+"""A packed campaign: one solid tar.xz beside its campaign.json. `runs_folder` opens its runs, and
+`files` all of its files, packed or not. The archive is read once, into memory; nothing is unpacked
+to disk, and a harmful archive is not opened."""
 
 import errno
 import fnmatch
@@ -12,13 +12,13 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-BESIDE = ("campaign.json", "SHA256SUMS")  # the archive, where everybody can read them
+BESIDE = ("campaign.json", "SHA256SUMS")  # files that stay outside of the archive, to be read
 _KIND = ".tar.xz"
-MOST_BYTES = 2 * 2**30  # that come out of one campaign
-MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of an archive's own size
-MOST_KEPT = 2**28  # of the archives that were read, in the memory of a process
+MOST_BYTES = 2 * 2**30  # that may come out of one archive
+MOST_RATIO, LEAST_LIMIT = 200, 2**28  # the same: times its own size, but at least these bytes
+MOST_KEPT = 2**28  # bytes of opened archives that a process keeps in memory
 _MOST_NAME, _MOST_DEEP = 2**10, 8  # bytes of a name, and folders in it
-_PIECE, _MOST_DICTIONARY = 2**20, 2**27  # of what is decompressed at once, and to remember of it
+_PIECE, _MOST_DICTIONARY = 2**20, 2**27  # bytes to decompress at once; memory of the decompressor
 WRONG = (OSError, ValueError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
@@ -27,7 +27,7 @@ class Damaged(Exception):
 
 
 class _Member:
-    """A file or folder in a packed campaign: what is asked of a Path, where it can be answered."""
+    """A file or folder in a packed campaign, with the methods of a Path that readers need."""
 
     __slots__ = ("archive", "at", "name")
 
@@ -56,7 +56,7 @@ class _Member:
         return (self / name for name in self.archive.folders.get(self.at, ()))
 
     def glob(self, pattern: str) -> Iterator["_Member"]:
-        """What is called so in this folder itself."""
+        """The matching names in this folder, not below it."""
         return (m for m in self.iterdir() if fnmatch.fnmatchcase(m.name, pattern))
 
     def read_bytes(self) -> bytes:
@@ -91,7 +91,7 @@ class _Archive:
         self.size = sum(2**10 + len(content) for content in self.files.values())  # with headers
 
     def _add(self, entry: str, content: memoryview) -> None:
-        """Add a file, or a folder, whose name ends in /."""
+        """Add a file; or a folder: its name ends in /."""
         name = entry.removesuffix("/")
         parts = name.split("/")
         if "\\" in name or {"", ".", ".."} & set(parts):
@@ -154,7 +154,7 @@ def _decompressed(path: Path, limit: int) -> bytearray:
     return data
 
 
-_kept: dict[tuple[object, ...], _Member] = {}  # what was used last comes last
+_kept: dict[tuple[object, ...], _Member] = {}  # the last one is the one used last
 
 
 def _opened(path: Path, *changed: int) -> _Member:
@@ -187,8 +187,8 @@ def runs_folder(campaign: Path) -> Place:
 
 
 def files(campaign: Path) -> dict[str, Place]:
-    """Name -> file of all files of a folder, those of its archive in place of that, in the order of
-    names; without halves (``*.partial``). Raises Damaged."""
+    """Name -> file of all files of a campaign, sorted by name: the archive's members instead of the
+    archive, and no unfinished ones (``*.partial``). Raises Damaged."""
     path = archive(campaign)
     loose = (f for f in campaign.rglob("*") if f.is_file() and f != path)
     by_name: dict[str, Place] = {str(f.relative_to(campaign)): f for f in loose}
@@ -199,7 +199,7 @@ def files(campaign: Path) -> dict[str, Place]:
 
 
 def loose_files(campaign: Path) -> list[str]:
-    """Names of what lies loose in the folder of a packed campaign and belongs into its archive."""
+    """Names of files beside the archive of a packed campaign that belong into it, except *.md."""
     if (path := archive(campaign)) is None:
         return []
     loose = (p.name for p in campaign.iterdir() if p != path and p.suffix != ".md")

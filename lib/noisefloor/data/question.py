@@ -30,8 +30,8 @@ _TAU = Path(__file__).parents[1] / "tau.json"
 
 @functools.cache
 def taus() -> dict[str, Any]:
-    """{instrument: {metric: {"value", "df", "questions"}}} of the scatter between sittings, as the
-    recorded campaigns say (`calibrate.tables.tau`)."""
+    """{instrument: {metric: {"value", "df", "questions"}}}: the scatter between sittings, computed
+    from the recorded campaigns by `calibrate.tables.tau`."""
     return json.loads(_TAU.read_text(encoding="utf-8"))
 
 
@@ -45,8 +45,8 @@ def tau(instrument: str, metric: str) -> combine.Tau | None:
 
 def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
     """The log change of a verdict row, with the variance and the degrees of freedom behind its
-    interval; None for one without an interval, or whose blocks do not scatter at all: no weight
-    follows from that."""
+    interval; None without an interval, or if its blocks do not scatter at all, so that it cannot be
+    weighted."""
     value, lo, hi = (_log(row[c]) for c in ("change_pct", "lo_pct", "hi_pct"))
     df = int(row["blocks"]) - 1
     if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi) or df < 1:
@@ -56,9 +56,9 @@ def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
 
 
 def sittings(repeats: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[combine.Campaign]:
-    """The sittings of a comparison in the order in which they began, the campaigns of each averaged:
-    of a guest no surer than one of them, for they share its start. Campaigns without an interval are
-    left out. repeats: (sitting, verdict row of a campaign) in the order of time."""
+    """The sittings of a comparison in the order in which they began, the campaigns of each averaged.
+    On a guest the mean is no more certain than one campaign, because all share one start. Campaigns
+    without an interval are left out. repeats: (sitting, verdict row of a campaign) by time."""
     by_sitting: dict[str, list[combine.Campaign]] = {}
     for sitting, row in repeats:
         if measured := campaign(row):
@@ -74,7 +74,7 @@ def sittings(repeats: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[combine.C
 
 
 def no_closer(metric: str, effect: float, one: combine.Prediction) -> combine.Prediction:
-    """The prediction of a campaign with this effect, its range as pages show it (`at_least`)."""
+    """The prediction with its range as pages show it (`at_least`); effect: of the campaign, log."""
     _, lo, hi = at_least(metric, (one.lo + one.hi) / 2, one.lo, one.hi)
     return combine.Prediction(lo, hi, 0 if lo <= effect <= hi else one.side, one.before)
 
@@ -88,10 +88,10 @@ def combined(
 ) -> pd.DataFrame:
     """The verdict table of all campaigns of a question on one processor, with the columns `MORE`.
 
-    tables: (sitting, verdict table of a campaign) in the order of time. The rows, remarks and A/A
-    controls are those of the newest, its changes are replaced by what all sittings say. A joint row
-    stays where every campaign has one, and no two thread counts lie on opposite sides of zero. A
-    campaign without any interval (one block) is left out beside others."""
+    tables: (sitting, verdict table of a campaign) in the order of time. The rows and the A/A controls
+    are those of the newest campaign; its changes are replaced by those of all sittings combined. A
+    joint row stays if every campaign has one and no two thread counts lie on opposite sides of zero.
+    A campaign without any interval (one block) is left out, unless none has one."""
     tables = [each for each in tables if each[1]["lo_pct"].notna().any()] or tables
     newest = tables[-1][1]
     by_key = [
@@ -113,7 +113,7 @@ def combined(
 
 
 def _key(row: Mapping[Any, Any]) -> tuple[Any, ...]:
-    """What a row compares."""
+    """A row's values of COMPARISON."""
     return tuple(None if pd.isna(row[c]) else row[c] for c in COMPARISON)
 
 
@@ -123,10 +123,10 @@ def _row(
     study: Study,
     processor: str,
 ) -> dict[str, Any]:
-    """One comparison of all sittings: the newest campaign's `row`, its changes replaced by what all
-    say. repeats: (sitting, row of a campaign) in the order of time."""
+    """One comparison over all sittings: the newest campaign's `row`, with the combined change and
+    the warnings of all. repeats: (sitting, row of a campaign) in the order of time."""
     means = sittings(repeats)
-    # a rate that saturated has no interval: that sitting says nothing
+    # a sitting without an interval (its rate saturated) does not count
     n = len(means or {sitting for sitting, _ in repeats})
     asked = 1 if row["control"] else study.sittings
     out = dict(row)
@@ -145,11 +145,11 @@ def _row(
             out[column] = percent(value) if math.isfinite(value) else math.nan
         out["ranged"] = both.ranged
         margin = math.log1p(row["margin_pct"] / 100)
-        out["verdict"] = row["verdict"] and verdict.word(lo, hi, margin, metric)  # none stays none
+        out["verdict"] = row["verdict"] and verdict.word(lo, hi, margin, metric)  # "" stays ""
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
     out["known"] = amounts.ascii_only(amounts.bounds(out["lo_pct"], out["hi_pct"], metric))
-    if repeats[1:]:  # the newest would need as many by itself
+    if repeats[1:]:  # these are for the newest campaign alone
         out["runs_needed"] = out["minutes_needed"] = math.nan
     lacking = n < asked and row["verdict"]
     if lacking or out["ranged"]:

@@ -29,7 +29,7 @@ from noisefloor.show.report.notebooks import refused
 from noisefloor.studies import page_of
 from noisefloor.text import sheet
 
-STEPS = 4  # how often `make` tells what it does next
+STEPS = 4  # how often `make` calls `step`, at most
 LONG = 16  # rows of a table that the post shows; a longer one is linked
 _SHORT = 18  # characters of a cell of the post that stay on one line
 _NOT_FOR_READING = {"jupyterlab", "mysqlclient", "rocrate"}  # rendering needs none of them
@@ -43,11 +43,11 @@ def make(
     timeout: float = 3600,
     step: Callable[[str], object] = lambda words: None,
 ) -> Path:
-    """Write the pack of a study (all campaigns of its page) or of one campaign into the folder or
-    ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
+    """Write the pack of a page (all its campaigns) or of one campaign to the folder or ``.zip``
+    `out`, by default ``reports/bundles/<campaign>`` (without one ``<page>``). Returns its path.
 
-    `timeout`: seconds a cell; `step` is called with the next step. Raises ReportError in one sentence:
-    code 2 before anything was written, else 1, and then nothing is left."""
+    `timeout`: seconds a cell; `step` is called with each next step. Raises Refusal in one sentence
+    (code 2 before anything was written), Damaged for unreadable raw files; then nothing is left."""
     study, campaigns = chosen(name)
     usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
     out = Path(out or usual).absolute()
@@ -75,15 +75,15 @@ def _zip(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     """Write a zip of (name, content): the same contents, the same bytes."""
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in contents:
-            entry = zipfile.ZipInfo(name)  # of 1980
+            entry = zipfile.ZipInfo(name)  # dated 1980, always
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
 
 
 def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
-    """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
-    rests on published numbers alone. ReportError for anything else."""
+    """(page, folders of its campaigns) for the name of a page or a campaign; no folders for published
+    numbers alone. Raises ReportError, and Refusal for a campaign that has not ended."""
     campaign = results.folder_of(name) if name in paths.campaigns() else None
     facts = tidy.meta(campaign) if campaign else {}
     study = page_of(facts["study"], facts.get("key", "")) if campaign else name
@@ -136,7 +136,7 @@ def _fill(
     (folder / "README.md").touch()
     words["files"] = {name: about[name] for name in about if (folder / name).exists()}
     _write(folder, "README.md", words)
-    for file in _given(folder):  # the names, in what was written since
+    for file in _given(folder):  # names also in files written after `_copy`
         if file.suffix != ".png":
             _hidden(file, names)
         elif identity.names_in(file.read_bytes().decode("latin-1"), names):
@@ -145,7 +145,7 @@ def _fill(
 
 
 def _measured(run: results.Results) -> dict[str, Any]:
-    """How often and how long the campaigns of a pack measured."""
+    """How much the campaigns of a pack measured; seconds: of a run, the median."""
     runs = [r.runs[~r.runs["warmup"]] for r in run.every]
     return {
         "campaigns": len(runs),
@@ -161,7 +161,7 @@ def _measured(run: results.Results) -> dict[str, Any]:
 
 def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[str, str], int]:
     """Fill `folder` with the library, the notebook and the raw files without what identifies
-    anybody. The names that were hidden, and in how many raw files."""
+    anybody. Returns the names that were hidden, and the number of raw files that it changed."""
     leave = shutil.ignore_patterns("__pycache__", "*.partial")
     shutil.copytree(_LIBRARY, folder / "lib" / "noisefloor", ignore=leave)
     _dist_info(folder / "lib")
@@ -179,7 +179,7 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
     facts: dict[str, Any] = {}
     raws = {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
     for campaign, raw in raws.items():
-        pack.unpack(campaign, raw)  # what names somebody is taken out of each file
+        pack.unpack(campaign, raw)  # so that names can be hidden in each file
         host = tidy.meta(campaign).get("host")
         facts |= host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
@@ -210,7 +210,7 @@ def _given(folder: Path) -> list[Path]:
 
 
 def _hidden(file: Path, names: dict[str, str]) -> bool:
-    """Take what identifies anybody out of a text file; whether there was anything."""
+    """Take what identifies anybody out of a text file. Returns whether that changed it."""
     before = after = file.read_bytes()
     if file.suffix in (".json", ".ipynb"):
         facts = json.loads(before)
@@ -228,7 +228,7 @@ def _hidden(file: Path, names: dict[str, str]) -> bool:
 
 
 def _seal(raw: Path, changed: list[Path]) -> None:
-    """Computes the sha256 of every changed file again, so that the runs are whole."""
+    """Compute the checksums of runs with a changed file again, so that these count as whole."""
     for run in {f.parent for f in changed if (f.parent / "run.json").exists()}:
         facts = json.loads((run / "run.json").read_text())
         facts["sha256"] = {n: tidy.sha256(run / n) for n in facts["sha256"]}
@@ -238,7 +238,7 @@ def _seal(raw: Path, changed: list[Path]) -> None:
 
 
 def _dist_info(lib: Path) -> None:
-    """What makes `importlib.metadata` know the library's version without an installation."""
+    """Write what tells `importlib.metadata` the library's version without an installation."""
     version = metadata.version("noisefloor")
     info = lib / f"noisefloor-{version}.dist-info"
     info.mkdir()
@@ -304,8 +304,8 @@ def _crate(folder: Path, words: Mapping[str, Any]) -> None:
 
 
 def _fragment(post: str) -> str:
-    """A post as HTML that every editor keeps: no style, no script; pictures and data are files
-    beside it. Its title is for the page around it."""
+    """A post as HTML that editors keep as it is: no style, no script; pictures and data are files
+    beside it. The title is left out: it is for the page around it."""
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
     _, _, body = post.split("---\n", 2)
@@ -317,8 +317,8 @@ def _fragment(post: str) -> str:
 
 
 def _shown(book: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
-    """What the cells of a rendered notebook show, for the post: prose, and tags with their number and
-    the file, without its suffix, that holds them. The data behind figures and tables are written."""
+    """The pieces of a rendered notebook for the post, in order: prose with its text; verdict, figure,
+    facts and table with tag, number `n` and `file` (without suffix). Writes their data as CSV."""
     from bs4 import BeautifulSoup
 
     tag: Any
@@ -344,7 +344,7 @@ def _shown(book: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparisons of the metric that the page is about, and the heading of a single group."""
+    """The table of the page's metric (main), and its heading if it has only one (group, else None)."""
     from bs4 import BeautifulSoup
 
     rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
@@ -356,6 +356,6 @@ def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown takes as text, and the site builders that read {{ }} and {% %} in it."""
+    """`text` escaped for Markdown, and for site builders that replace {{ }} and {% %}."""
     text = re.sub(r"([\\`*\[\]<>|{}]|(?<={)%)", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)

@@ -14,7 +14,7 @@ from noisefloor.parse import secrets
 HOST_FACTS = {  # what `doctor.host_facts` records of a machine; anything else may name it
     *("cpu", "processor", "cpu_settings", "cores", "memory_B", "aes", "flags", "virtual"),
     *("kernel", "system", "disk"),
-    "boot",  # random: it names a sitting, and neither machine nor person
+    "boot",  # random: it identifies a sitting, not a machine or a person
 }
 _BEFORE, _AFTER = r"(?<![a-z0-9])", r"(?![a-z0-9])"
 _NAMED = re.compile(
@@ -36,7 +36,7 @@ _LOOPBACK = re.compile(r"127\..*|0\.0\.0\.0")
 
 
 def _here() -> dict[str, str]:
-    """What is known of this process: its host, its user, secrets in its environment."""
+    """{name: its replacement} of this process: host, user, secrets in its environment."""
     env = os.environ
     names = {env.get(v, ""): "some-user" for v in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")}
     names[Path.home().name] = "some-user"
@@ -49,9 +49,9 @@ def _here() -> dict[str, str]:
 
 
 def private_names(texts: Iterable[str], facts: Mapping[str, Any], public: str) -> dict[str, str]:
-    """Names to hide, and their replacements: those of this process, those that `texts`
-    call a host, a user or a home, and what the host's `facts` hold beyond `HOST_FACTS`. A word of
-    the `public` text (the library's own) names nobody, however a machine is called."""
+    """{name to hide: its replacement}: the names of this process, those that `texts` give as a host,
+    a user or a home, and values of the host's `facts` beyond `HOST_FACTS`. Words of the `public` text
+    (the library's own), loopback addresses and single characters are never hidden."""
     names = _here()
     for key, value in facts.items():
         if key not in HOST_FACTS and isinstance(value, str):
@@ -83,7 +83,7 @@ def without_folders(text: str, *scratch: Path) -> str:
 
 
 def hide(text: str, names: dict[str, str]) -> str:
-    """`text` without the `names`, without secrets and home folders. Idempotent."""
+    """`text` with `names` replaced, and without secrets and home folders. Idempotent."""
     text = _HOMES.sub("~", without_folders(secrets.scrub(text)[0]))
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(f"{_BEFORE}{re.escape(name)}{_AFTER}", names[name], text, flags=re.I)
@@ -91,7 +91,7 @@ def hide(text: str, names: dict[str, str]) -> str:
 
 
 def hide_in(value: Any, names: dict[str, str]) -> Any:
-    """A value read from JSON, every text in it and every secret under a telling key hidden."""
+    """A value read from JSON, with its texts hidden, and secrets under keys such as `password`."""
     if isinstance(value, dict):
         return {
             hide(k, names): secrets.HIDDEN
@@ -105,6 +105,6 @@ def hide_in(value: Any, names: dict[str, str]) -> Any:
 
 
 def names_in(text: str, names: dict[str, str]) -> list[str]:
-    """Which of the `names` a text holds; of short ones none, binary data hold them by chance."""
+    """Those of the `names` in `text`, from six characters on: binary data hold others by chance."""
     long = [n for n in names if len(n) > 5]
     return [n for n in long if re.search(f"{_BEFORE}{re.escape(n)}{_AFTER}", text, flags=re.I)]

@@ -27,8 +27,8 @@ A, B = "A", "B"  # the arms of two commands, as `studies.timed` calls them
 
 @dataclass(frozen=True)
 class Judged:
-    """What a job compared. Of two commands `control`: rows of A against itself; `campaign`: the
-    folder of both. Of two folders of `logs` also the `rule`, as `judge_logs` takes it."""
+    """What a job compared. For two commands: `control`, the rows of A against itself, and
+    `campaign`, the folder of both. For two folders of `logs`: `rule`, as `judge_logs` takes it."""
 
     rows: list[Comparison]
     control: Sequence[Comparison] = ()
@@ -51,8 +51,8 @@ class Judged:
 
 
 def judge_logs(before: str, after: str, **rule: Any) -> Judged:
-    """Two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them. Raises
-    Refusal."""
+    """Judge two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them.
+    Raises Refusal."""
     for name in (before, after):
         if not name or not Path(name).is_dir():
             raise Refusal(f"--logs {name!r} is no folder; nothing was judged")
@@ -60,8 +60,8 @@ def judge_logs(before: str, after: str, **rule: Any) -> Judged:
 
 
 def judge_commands(a: str, b: str, *, seconds: float = 45.0, **how: Any) -> Judged:
-    """Two commands, timed in pairs with A once more in each. how: as `timing.measure` takes it.
-    Raises what that raises, and Refusal where somebody stopped it."""
+    """Time two commands in pairs, A once more in each, and judge them. how: as `timing.measure`
+    takes it. Raises what that raises, and Refusal (code 130) if it was stopped."""
     from noisefloor.data import results
     from noisefloor.measure import timing
 
@@ -82,7 +82,7 @@ def with_control(rows: Sequence[Comparison], control: Sequence[Comparison]) -> l
 
 
 def _in_doubt(row: Comparison, alarm: Comparison) -> Comparison:
-    """A row without its word, with the reason."""
+    """The row with `cannot tell` in place of its verdict, and the reason."""
     note = Reason(Why.CONTROL_DIFFERS, itself=amounts.ascii_only(_change(alarm)))
     row = replace(row, runs_needed=math.nan, minutes_needed=math.nan)
     return replace(row, verdict=CANNOT_TELL, worse=False, warnings=(note, *row.warnings))
@@ -96,20 +96,20 @@ def _change(row: Comparison) -> str:
 
 
 def page(judged: Judged, out: Path) -> Path | Refusal:
-    """The page of what was judged, in the folder `out`, that of logs with their tables beside it;
-    what went wrong in its place."""
+    """Write the page of what was judged into the folder `out`, for logs also their tables.
+    Returns its path; the Refusal if it could not be made."""
     from noisefloor.show import report
 
     try:
         ((_, made, _),) = report.render_all([_page_job(judged, out)], out, say=lambda _: None)
-    except Refusal as problem:  # the verdict stands without a page
+    except Refusal as problem:  # the verdict does not need a page
         return problem
     assert not isinstance(made, str)  # nothing recorded was asked for
     return made
 
 
 def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bool]:
-    """What `report.render_all` takes."""
+    """The job that `report.render_all` takes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -129,7 +129,7 @@ def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bo
         if (tables / ingest.MANIFEST).exists() and ingest.manifest(tables)["name"] == tree.name:
             shutil.rmtree(tables)  # of an earlier job
         build.build(tree, tables, functools.partial(cluster.pool, "", 1))
-    for part in ingest.parts(tables, "tidy"):  # one, as `compare` has it, not each timed command
+    for part in ingest.parts(tables, "tidy"):  # one workload, as in `compare`, not one a command
         rows = pq.read_table(part).drop_columns("workload")
         pq.write_table(rows.append_column("workload", pa.repeat(workload, len(rows))), part)
     given: dict[str, Any] = {"table": str(tables), "baseline": "folder=before", **judged.rule}
@@ -140,8 +140,8 @@ def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bo
 
 
 def event(file: str) -> str:
-    """What a runner's event file says of the job: `pull request 12, 1a2b3c4`; "" where it names
-    neither a request nor a commit. Raises Refusal for a file that is none."""
+    """What a runner's event file says of the job: `pull request 12, 1a2b3c4`; "" if it names no
+    request and no commit. Raises Refusal for a file that is no JSON object."""
     try:
         facts = json.loads(Path(file).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -181,8 +181,8 @@ def comment(judged: Judged, lead: Sequence[Comparison], about: str = "") -> list
 
 
 def write(parts: Sequence[str], word: str, out: Path | None, page: Path | None) -> str:
-    """Write what a runner asks for: `comment.md` into the folder `out`, the summary and the outputs
-    where $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name a file. Returns the whole text."""
+    """Write `comment.md` into the folder `out`, and the summary and the outputs to the files that
+    $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name. word: the verdict. Returns the whole text."""
     text = "\n\n".join(parts)
     if out:
         out.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def write(parts: Sequence[str], word: str, out: Path | None, page: Path | None) 
     short = text if len(text) <= MOST else "\n\n".join([*parts[:-1], "All rows: comment.md."])
     outputs = {"verdict": word, "page": str(page or ""), "comment": short}
     _append("GITHUB_STEP_SUMMARY", text)
-    end = f"noisefloor-{secrets.token_hex(16)}"  # no text can guess where an output ends
+    end = f"noisefloor-{secrets.token_hex(16)}"  # no value can contain this end mark
     lines = (f"{name}<<{end}\n{value}\n{end}" for name, value in outputs.items())
     _append("GITHUB_OUTPUT", "\n".join(lines))
     return text

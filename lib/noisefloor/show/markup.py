@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
-# the signs of what `kind` tells of a verdict: none points up or down, as the change beside it may
+# the sign of each `kind` of verdict: no arrows, because the change beside it may point the other way
 GLYPHS = {"worse": "✗", "better": "✓", "same": "=", "cannot tell": "?", "provisional": "○"}
-_MOST = 1_000  # characters of a piece, where only its plain text can be shown
+_MOST = 1_000  # characters of a piece's plain text that are shown
 PACKED = 40_000  # bytes of data above which a page carries them compressed
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 
@@ -40,7 +40,7 @@ class Shown:
 
 @cache
 def environment() -> Any:
-    """The environment of the templates. Text that goes into one is escaped, a piece is not."""
+    """The Jinja environment of the templates. It escapes text, but no piece."""
     import jinja2
 
     templates = jinja2.Environment(
@@ -57,7 +57,7 @@ def environment() -> Any:
 
 
 def piece(name: str, *given: Any, **more: Any) -> str:
-    """The macro `name` with these arguments, as markup that is not escaped again."""
+    """The HTML that the macro `name` makes of these arguments, as markup that is not escaped again."""
     return getattr(environment().get_template("parts.html.j2").module, name)(*given, **more)
 
 
@@ -84,14 +84,14 @@ def text_of_html(markup: str) -> str:
 
 
 def caption(text: str) -> str:
-    """A caption: percent signs stay with their number, a full stop at the end."""
+    """A caption as HTML: no line break before a percent sign, a full stop at the end."""
     text = re.sub(r"(?<=\d) %", "\u202f%", text.strip())
     return safe(html.escape(text if not text or text[-1] in ".?!:" else f"{text}."))
 
 
 def csv_link(frame: "pd.DataFrame", name: str) -> str:
     """A link that carries `frame` as CSV inside the page: nothing is fetched. Above PACKED bytes it is
-    a .csv.gz, a tenth as long, which pandas and R read as they are."""
+    a .csv.gz, a tenth as long, which pandas and R read directly."""
     data = sheet.cells(frame).to_csv(index=False, float_format="%.6g", lineterminator="\n").encode()
     kind, ending = "text/csv;charset=utf-8", ".csv"
     if len(data) > PACKED:
@@ -114,7 +114,7 @@ def has_value(value: Any) -> bool:
 
 
 def cell(value: Any) -> str:
-    """A value of a table as text."""
+    """A value of a table as text; `–` for a missing one."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):

@@ -36,9 +36,9 @@ _FILES = {file.stem for file in Path(__file__).parent.glob("*.toml")}
 STUDIES = (*_FIRST, *sorted(_FILES - {*_FIRST}))  # a new file is a new study
 _THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
 _BUILDS = {n: words for kind in server_kinds().values() for n, words in kind.BUILDS.items()}
-OLD = "mysql-8.0"  # what version-upgrade comes from where nobody says another
-# what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values,
-# () for any; docs/add-a-study.md says what they mean
+OLD = "mysql-8.0"  # the old build of version-upgrade, unless another is named
+# what `how` of an arm takes, by the study's kit: key -> its values, () for any;
+# docs/add-a-study.md says what they mean
 HOW: dict[str, dict[str, tuple[str, ...]]] = {
     "backup": {"cipher": ()},
     "connections": {
@@ -67,19 +67,19 @@ _KEYS: dict[str, set[str]] = {
     "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
     "questions": _EITHER | {"arms", "facts", "rates", "workloads"},
 }
-_WITHIN = {  # the keys of tables that are by no profile, and by no thread count
+_WITHIN = {  # the keys of tables whose keys are neither profiles nor thread counts
     "advice": {"worse", "better", "same", "open", "any"},
     "cipher": {"name", "option", "bytes"},
 }
 _LOAD = {"rate", "workload"}
 _COMPARED = _EVERY | _LOAD | {"compare"}  # of a question about settings
 _OF_AN_OWN_STUDY = _LOAD | {"settings", "lua"}
-HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
+HEADLINE_SITTINGS = 3  # that a headline needs; another question declares a number, or needs one
 
 
 def load(request: Request, resolved: Resolved | None = None) -> Study:
-    """The question that is asked ("" and "all": the study's first), as it is `resolved` on this
-    machine. Raises StudyError: given, allowed, nothing was measured."""
+    """The Study of a request's question ("" and "all": the study's first one), with what is `resolved`
+    on this machine. Raises StudyError."""
     name, profile, threads = request.study, request.profile, request.threads
     resolved = resolved or Resolved()
     _known(name)
@@ -102,7 +102,7 @@ def load(request: Request, resolved: Resolved | None = None) -> Study:
         return _compared(request, resolved, key, file, chosen)
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
-    if its:  # whatever the study's own is
+    if its:  # it replaces the study's engine
         file = _file(name, its)
     base, *arms = (_arm(n, file["arms"], its) for n in asked.get("arms", file["arms"]))
     for arm in (base, *arms):
@@ -139,7 +139,7 @@ def load(request: Request, resolved: Resolved | None = None) -> Study:
 
 
 def present(asked: Study, engine: str = "", old: str = "") -> Study | None:
-    """A question as its study asks it now; None where none asks it any more, or it is its user's own."""
+    """A question as its study asks it now; None if no study asks it now, or it is the user's own."""
     if asked.name not in STUDIES or not asked.key:
         return None
     try:
@@ -151,8 +151,8 @@ def present(asked: Study, engine: str = "", old: str = "") -> Study | None:
 def _at_rates(
     work: Workload, rates: Sequence[int], threads: tuple[int, ...], arms: Sequence[Arm]
 ) -> Iterator[Workload]:
-    """`work` at each rate. The first carries the answer, for all arms; the load figure has the
-    other ones, for the first arm."""
+    """`work` at each rate: at the first one, which gives the answer, for all arms; at the others,
+    for the figure of the load, with the first arm only."""
     first, *others = rates
     yield at_rate(work, first, threads, LEADS if others else 1)
     for rate in others:
@@ -160,7 +160,7 @@ def _at_rates(
 
 
 def _lengths(profile: str, file: Mapping[str, Any], key: str, budget_min: float) -> dict[str, Any]:
-    """What a question says of how to measure with a profile, where nobody gives a budget."""
+    """The fields of Profile that a study and its question declare; the user's budget comes first."""
     lengths = _declared(profile, file) | _declared(profile, file["questions"][key])
     if budget_min:
         lengths.pop("budget_min", None)
@@ -188,7 +188,7 @@ def _compared(
 
 
 def _sittings(file: Mapping[str, Any], key: str, profile: str) -> int:
-    """How many sittings a question needs before it has a word; a short campaign needs one."""
+    """How many sittings a question needs for a verdict; with a short profile one."""
     if profile in ("smoke", "quick"):
         return 1
     leads = key in file.get("headline", list(file["questions"])[:1])
@@ -197,7 +197,7 @@ def _sittings(file: Mapping[str, Any], key: str, profile: str) -> int:
 
 
 def _minutes(study: Study, *, leads: bool) -> float:
-    """The budget of a question that declares none; leads: it is of the headline."""
+    """The budget of a question that declares none; leads: whether it is a headline question."""
     whole = study.profile.budget_min
     if study.profile.name == "quick":
         return max(whole * len(study.arms), schedule.quickest_min(study))
@@ -208,7 +208,7 @@ def _minutes(study: Study, *, leads: bool) -> float:
 
 
 def questions(name: str, engine: str = "") -> dict[str, str]:
-    """{key: what it asks} of a study, headline first; {} for one that asks what its user says."""
+    """{key: question in words} of a study, in the order of its file; {} for `own-study`."""
     _known(name)
     if name == "own-study":
         return {}
@@ -229,7 +229,7 @@ def own_pages() -> dict[str, tuple[str, str]]:
 
 
 def headline(name: str, engine: str = "") -> tuple[str, ...]:
-    """The questions that `run STUDY` measures."""
+    """The questions that `run STUDY` measures and its page leads with; ("",) for `own-study`."""
     known = list(questions(name, engine))
     if not known:
         return ("",)
@@ -237,16 +237,16 @@ def headline(name: str, engine: str = "") -> tuple[str, ...]:
 
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
-    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables"); "" if
-    the study's file does not say."""
+    """What somebody does who chooses an arm, as the subject of a sentence ("encrypting the tables"); ""
+    if the study's file does not say."""
     if name not in _FILES:
         return ""
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
 
 
 def asks(name: str, question: str = "", was: str = "", now: str = "") -> str:
-    """What the page of a study asks, its title: of a question with a page of its own that question; ""
-    of what is no study's. was, now: the builds that were compared, where its title names them."""
+    """The title of a page: the question of its study, or of `question` if that has a page of its own; ""
+    for an unknown study. was, now: names of the compared builds, for a title that contains them."""
     if name not in _FILES:
         return ""
     file = _read(name)
@@ -256,9 +256,9 @@ def asks(name: str, question: str = "", was: str = "", now: str = "") -> str:
 
 
 def advice(name: str, question: str, kind: str) -> str:
-    """What a reader should do where the first cost of a page is worse, better, the same or open, with
-    {most} for the most that it may be; of a question with a page of its own, its own. The README has the
-    clause before the first semicolon. "" where the study's file does not say."""
+    """What a reader should do if the first cost of a page is of this kind (worse, better, same, open),
+    with {most} for its upper limit; a question may have its own. The README shows the clause before the
+    first semicolon. "" if the study's file does not say."""
     if name not in _FILES:
         return ""
     file = _read(name)
@@ -272,7 +272,7 @@ def builds(name: str) -> bool:
 
 
 def engine_of(name: str, asked: str = "") -> str:
-    """The engine that is asked for, else the one that the study called `name` is about."""
+    """The engine `asked` for, else that of the study called `name`, else the usual one."""
     return asked or (USUAL if name == "own-study" else _read(name).get("engine", USUAL))
 
 
@@ -314,8 +314,8 @@ def _read(name: str) -> dict[str, Any]:
 def _file(
     name: str, engine: str = "", old: str = "", builds: Mapping[str, tuple[str, str]] = {}
 ) -> dict[str, Any]:
-    """The study's file, with the table of its engine laid over it and the builds' names filled
-    in."""
+    """The study's file, with the fields of the engine's table in place of its own, and the builds'
+    names filled in."""
     file = _read(name)
     engine, old = engine or file.get("engine", USUAL), old or OLD
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
@@ -331,7 +331,7 @@ def _file(
 
 
 def _over(file: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """`file` with the fields of `more` in place of its own; an entry that is false goes."""
+    """`file` with the fields of `more` in place of its own; an entry that is false is removed."""
     out = {**file, **more}
     for part in {"arms", "workloads", "questions"} & more.keys():
         both = dict(file[part])
@@ -342,7 +342,7 @@ def _over(file: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(value: Any, names: Mapping[str, str]) -> Any:
-    """`value` with the builds' names in place of {was} and {now}, in keys as well."""
+    """`value` with `names` in place of {was}, {now}, {cores} and so on, in keys as well."""
     if isinstance(value, str):
         for name, words in names.items():
             value = value.replace(f"{{{name}}}", words)
@@ -353,7 +353,7 @@ def _filled(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _called(engine: str, label: str) -> str:
-    """The usual name of a build, unless another one was found."""
+    """The usual name of a build, unless its label has another one; of a path its last part."""
     usual = _BUILDS.get(engine, "")
     if usual and (not label or label.startswith(usual)):
         return usual
@@ -361,14 +361,14 @@ def _called(engine: str, label: str) -> str:
 
 
 def _of(profile: str, value: Any) -> Any:
-    """The value for a profile, where there is one for each; standard's for one that has none."""
+    """The value for a profile: of a table by profile its own, else standard's, else the first."""
     if isinstance(value, dict) and value and value.keys() <= PROFILES.keys():
         return value.get(profile, value.get("standard", next(iter(value.values()))))
     return value
 
 
 def _declared(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a study or a question says of how to measure with a profile."""
+    """The fields of Profile that a study or a question declares for a profile."""
     known = {k: v for k, v in fields.items() if k in _OF_PROFILE}
     return {k: _of(profile, v) for k, v in known.items() if not isinstance(v, dict) or profile in v}
 
@@ -427,7 +427,7 @@ def _workload(
     name: str, fields: Mapping[str, Any], profile: Profile, threads: tuple[int, ...]
 ) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
-    if threads:  # whoever names them measures every arm at each
+    if threads:  # named by the user: every arm is measured at each of them
         known |= {"threads": threads, "only_at": {}}
     known.setdefault("threads", profile.threads)
     return Workload(name, **_tuples(known))

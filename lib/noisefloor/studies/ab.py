@@ -23,32 +23,32 @@ from noisefloor.servers import kinds
 
 # 2,048 clients, each with some fifty prepared statements
 MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
-# what Noisefloor starts its servers with, and what ends every connection to them
+# variables that Noisefloor itself sets, and those that would end its connections
 _OURS = {
     *("basedir", "bind_address", "datadir", "init_file", "lc_messages_dir", "log_error", "mysqlx"),
     *("offline_mode", "pid_file", "plugin_dir", "port", "read_only", "secure_file_priv"),
     *("skip_networking", "socket", "super_read_only", "tmpdir", "user"),
 }
-# act when a table is created or loaded, and the arms share the loaded tables
+# these act only when a table is created or loaded, but the arms share the loaded tables
 _AT_LOAD = {
     *("default_storage_engine", "default_table_encryption", "innodb_default_row_format"),
     *("innodb_encrypt_tables", "innodb_file_per_table", "innodb_page_size"),
 }
-# a live server takes these, and then works on them for a while
+# a live server takes these, but applies them in the background for a while
 SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_capacity"}
 _MOST_ARMS = 15
 
-_CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
+_CLIENTS = 64  # at a rate: enough that transactions wait in the server, not in sysbench
 RATE_MOST = 100_000  # sysbench's queue holds no more transactions
 _SHARE_MOST = 90  # percent of a capacity that may be offered
-WINDOW_S = (8, 120)  # least and most seconds under load at the same time
-LEADS = 3  # times as long where other rates stand beside the first, which carries the answer
+WINDOW_S = (8, 120)  # least and most seconds of a window
+LEADS = 3  # of several rates the first gives the answer: its windows are three times as long
 _ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
-# where fewer arrive by chance
+# if fewer arrive by chance
 
 
 def offered(rate: int | str) -> tuple[int, int]:
-    """(transactions a second, percent) of a rate as it is given: one of them is 0. Raises
+    """(transactions a second, percent) of a rate like 500 or "25%": one of both is 0. Raises
     StudyError."""
     match = re.fullmatch(r"([0-9]{1,6})(%?)", str(rate))
     number, share = (int(match[1]), bool(match[2])) if match else (0, False)
@@ -61,15 +61,15 @@ def offered(rate: int | str) -> tuple[int, int]:
 
 
 def share_of(tps: float, percent: int) -> int:
-    """That share of a capacity, in transactions a second, to two digits."""
+    """So many percent of a capacity of `tps`, to two digits, from 1 to RATE_MOST."""
     return min(max(int(float(f"{tps * percent / 100:.1e}")), 1), RATE_MOST)
 
 
 def at_rate(
     work: Workload, rate: int, threads: tuple[int, ...] = (), longer: int = 1, only: str = ""
 ) -> Workload:
-    """`work` with `rate` transactions a second offered to each server, in windows that are `longer`
-    times as long as is enough; `only`: the one arm that is measured at this rate."""
+    """`work` with `rate` transactions a second offered to each server. `longer`: times the shortest
+    sufficient window; `only`: the one arm that is measured at this rate, "" for all."""
     many = threads or (_CLIENTS,)
     least, most = WINDOW_S
     seconds = min(max(least, math.ceil(longer * _ENOUGH / rate)), most)
@@ -89,7 +89,7 @@ def at_rate(
 
 
 def refused(why: str) -> StudyError:
-    """What cannot be asked, and why, as an error."""
+    """The error for a request that cannot be measured; `why`: without its last clause."""
     return StudyError(f"{why}; nothing was measured")
 
 
@@ -126,15 +126,15 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def ab_study(request: Request, resolved: Resolved, profile: Profile, *, declared: bool) -> Study:
-    """Settings of the reader's own: every combination of their values against the first one. A
-    variable with one value has it in all arms. On a server that Noisefloor did not start nothing but
-    variables can be set. A rate is offered to both servers at once; the study of a share that is not
-    resolved is the closed loop that measures the capacity. declared: the profile has the budget of
-    the whole question, not that of an arm."""
+    """The study of the user's own settings: every combination of their values against the first one.
+    A variable with one value has it in all arms. A server that Noisefloor did not start is only
+    switched by SQL. A rate is offered to both servers at once; if a share is not resolved yet, the
+    study is the closed loop that measures the capacity. declared: whether the profile's budget is
+    for the whole question, not for one arm. Raises StudyError."""
     given, threads, lua = asked(request.settings), request.threads, request.lua
     guest, rate = bool(request.server), resolved.rate or request.rate
     known, engine = kinds.all_kinds(), resolved.engine or request.engine
-    kind = known.get(engine.partition("-")[0], known[kinds.USUAL])  # a path names a MySQL
+    kind = known.get(engine.partition("-")[0], known[kinds.USUAL])  # a path counts as MySQL
     several = {n: v for n, v in given.items() if len(v) > 1}
     fixed = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
@@ -197,7 +197,7 @@ def ab_study(request: Request, resolved: Resolved, profile: Profile, *, declared
         design=SIDE_BY_SIDE if apart else "switched",
         profile=profile,
         settings=common | fixed,
-        tables=1 if script.startswith("select_random_") else 5,  # these take no more
+        tables=1 if script.startswith("select_random_") else 5,  # they read one table
         keyring=True,
         margin_pct=float(request.margin_pct),
     )

@@ -10,8 +10,8 @@ from noisefloor.studies.ab import refused
 
 BLOCKS = 8  # of a campaign, at least
 SHELL = "/bin/sh"
-NO_COUNT = (0,)  # in the place of thread counts: a command has as many as it likes
-MOST_S = 86_400  # of measuring, or for one command
+NO_COUNT = (0,)  # in the place of thread counts, which commands do not have
+MOST_S = 86_400  # for a campaign, or for one command
 METRICS = ("wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory")
 
 
@@ -30,8 +30,8 @@ def words_of(command: str, shell: bool = False) -> list[str]:
 def timed(
     commands: Sequence[str], *, seconds: float, shell: bool = False, margin_pct: float = 0.0
 ) -> Study:
-    """Which of two commands takes more time, processor and memory? The first one is the baseline.
-    seconds: of measuring; margin 0: each metric's own. Raises StudyError."""
+    """The study of two commands: which takes more time, CPU time and memory? The first one is the
+    baseline. seconds: of measuring; margin_pct: 0 for each metric's own. Raises StudyError."""
     if not 0 < seconds <= MOST_S:
         raise refused(f"--seconds {seconds:g}: a number above 0, at most {MOST_S:,}, is needed")
     for command in commands:

@@ -4,13 +4,13 @@ import re
 
 
 def upper(text: str) -> str:
-    """The text with a capital letter first, but for a name such as aes-128-cbc."""
+    """The text with a capital first letter; unchanged if it begins with a name like aes-128-cbc."""
     return text if re.match(r"[a-z]+-\d", text) else f"{text[:1].upper()}{text[1:]}"
 
 
 class Refusal(Exception):
-    """What was asked for cannot be done: one sentence. `code`: the command's exit code, 2 for a
-    wrong request."""
+    """A request that cannot be met: one sentence. `code`: the command's exit code, 2 for a wrong
+    request."""
 
     code = 2
 

@@ -1,7 +1,7 @@
 """How changes are written: percentages, factors beyond +100 % and -50 %, intervals, their words.
 
-Plain Python, the one place that turns a change into text. Code that needs a part of it asks for
-an `Amount`, and never parses text. A change is that of the metric: fewer transactions a second
+Plain Python, the only module that turns a change into text. Code that needs a part of it asks for
+an `Amount`, and never parses text. A change has the sign of its metric: fewer transactions a second
 are -4 %, more processor time is +4 %. All values are in percent; a missing one (None, NaN,
 pandas' NA) is "not known"."""
 
@@ -14,10 +14,10 @@ from noisefloor.model import metric as metric_of
 Percent = Any  # a number in percent, None, or pandas' NA
 MINUS, THIN = "−", "\u202f"
 PERCENT, TIMES = f"{THIN}%", " times"  # the units of an Amount
-_MANY = 100.0  # a change beyond this is told as a factor
-_FEW = -50.0  # and one below this
+_MANY = 100.0  # a change above this is written as a factor
+_FEW = -50.0  # and so is one below this
 _WHOLE = 19.95  # a factor from here on is written without a decimal
-_NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
+_NEAR = 10.0  # a nearer end below it stays a percentage: "1 to 2 times" would show no difference
 NONE = "no interval"
 
 
@@ -33,11 +33,11 @@ class Amount:
         return f"{self.number}{self.unit}{self.word and ' '}{self.word}"
 
     def _next_to(self, word: str) -> "Amount":
-        """The same beside `word`: a direction is named once."""
+        """The same, without its direction if `word` already names it beside."""
         return replace(self, word="") if self.word == word else self
 
     def to(self, other: "Amount", joiner: str = "to") -> str:
-        """From this one to another, what both share named once: `-1.2 to +3.4 %`."""
+        """From this one to another; a unit and word that both have stand once: `-1.2 to +3.4 %`."""
         alike = self.word == other.word and other.unit in (self.unit, "")
         return f"{self.number if alike else self} {joiner} {other}"
 
@@ -50,13 +50,14 @@ def words(metric: str = "") -> tuple[str, str]:
 
 
 def large(value: Percent, metric: str = "") -> bool:
-    """Whether a change is written as a factor. A tenth of the bytes is 90 % less, never 10 times."""
+    """Whether a change is written as a factor: above +100 %, or below -50 % unless the metric's word
+    is less or smaller (a tenth of the bytes is 90 % less, not 10 times smaller)."""
     value = _float(value)
     return value > _MANY or (value < _FEW and words(metric)[1] not in ("less", "smaller"))
 
 
 def factor(value: float) -> float:
-    """How many times larger (or smaller) a value became: +739 % is 8.4, -90 % is 10."""
+    """How many times as large, or as small, a value became: +739 % is 8.4, -90 % is 10."""
     return 1 + value / 100 if value >= 0 else 100 / max(100 + value, 1e-9)
 
 
@@ -87,8 +88,8 @@ def size(value: Percent, metric: str = "") -> Amount:
 
 
 def change(value: Percent, metric: str = "", known: str = "") -> str:
-    """A change as it is written: `+3.7 %`, `8.4 times slower`, `10 times faster`. known: a word that
-    is beside it already, and is left out."""
+    """A change as it is written: `+3.7 %`, `8.4 times slower`, `10 times faster`. known: a direction
+    that stands beside it already, and is left out."""
     return str(_change(_float(value), metric)._next_to(known))
 
 
@@ -118,7 +119,7 @@ def in_times(*changes: Percent, metric: str = "") -> bool:
 
 def spread(lo: Percent, hi: Percent, metric: str = "", *, times: bool | None = None) -> str:
     """From one change to another, both in one unit: `-8.9 to +1.4 %`, `1.2 to 2.9 times slower`.
-    times: whether as factors, None where these two decide (`in_times`)."""
+    times: whether as factors; None: `in_times` of these two."""
     lo, hi = _float(lo), _float(hi)
     if math.isnan(lo) or math.isnan(hi):
         return NONE
@@ -132,7 +133,7 @@ def spread(lo: Percent, hi: Percent, metric: str = "", *, times: bool | None = N
 
 
 def from_to(near: Amount, far: Amount) -> str:
-    """From one to the other, one alone where they are written alike: `3.1 to 6.5 %`, `6.5 %`."""
+    """From one to the other, or one alone if both are written alike: `3.1 to 6.5 %`, `6.5 %`."""
     return str(far) if near == far else near.to(far)
 
 
@@ -156,8 +157,8 @@ def with_interval(
 
 
 def around(value: object, *ends: object) -> str:
-    """A value with its interval behind it, which is one text or two ends: `2.03 (1.98 to 2.09)`; alone
-    without any."""
+    """A value, and in parentheses its interval, given as one text or as two ends: `2.03 (1.98 to
+    2.09)`; without ends the value alone."""
     return f"{value} ({' to '.join(map(str, ends))})" if ends else str(value)
 
 
@@ -184,12 +185,12 @@ def bounds(lo: Percent, hi: Percent, metric: str = "") -> str:
 
 
 def ascii_only(text: str) -> str:
-    """`text` in the characters that every terminal has."""
+    """`text` with an ASCII minus and ordinary blanks, for terminals. Other characters stay."""
     return text.replace(MINUS, "-").replace(THIN, " ")
 
 
 def short(text: str) -> str:
-    """`text` for where room is short: `8.4×` for `8.4 times`."""
+    """`text` where room is short: `8.4×` for `8.4 times`."""
     return text.replace(TIMES, "×")
 
 
@@ -214,7 +215,7 @@ def _percent(value: float, digits: int = 1, sign: bool = True) -> Amount:
 
 
 def _times(value: float, word: str = "") -> Amount:
-    """A change as a factor: `8.4 times`."""
+    """A change as a factor: `8.4 times`, with `word` behind it."""
     times = factor(value)
     if not times < 1e6:
         return Amount("more than a million", TIMES, word)
@@ -231,7 +232,7 @@ def _change(value: float, metric: str) -> Amount:
 
 
 def _interval(lo: float, hi: float, metric: str, known: str = "") -> tuple[str, str]:
-    """(the ends in words, without the word `known`, the word for their direction or "")."""
+    """(the ends as text, without the word `known`; the word for the direction of both, or "")."""
     if math.isnan(lo) or math.isnan(hi):
         return NONE, ""
     larger, smaller = words(metric)

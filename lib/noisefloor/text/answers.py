@@ -1,6 +1,5 @@
-"""The answer to two numbers, in at most five lines: the answer, why, what is known, what to do.
-
-Plain Python. In the characters that every terminal has."""
+"""The answer about two numbers or two commands, in at most five lines: the verdict, why, what is
+known, what to do. Plain Python."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from noisefloor.text.reasons import Reason, Why, has
 MOST_LINES = 5
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-RAREST = 1e-4  # share below which no number is given
+RAREST = 1e-4  # a smaller share is only called smaller than this
 
 
 def often(chance: float) -> str:
@@ -29,8 +28,8 @@ def often(chance: float) -> str:
 
 
 def by_chance(row: Comparison) -> str:
-    """How often runs of one server differ as two single runs did; "" where that is not known, or
-    where they did not."""
+    """How often two runs of one unchanged server differ as much as these did, in a sentence; "" if
+    that is not known, or if these did not differ."""
     if not row.chance < 1:
         return ""
     rate = often(row.chance)
@@ -38,8 +37,8 @@ def by_chance(row: Comparison) -> str:
 
 
 def restarted(row: Comparison) -> str:
-    """The other answer of a row of runs that may share a server start, "faster, +3.1 % (+2.3 to
-    +3.8 %)"; "" where it has none."""
+    """The answer for restarted servers, of a row whose runs may share a server start: "faster, +3.1 %
+    (+2.3 to +3.8 %)"; "" if the row has no other answer."""
     if not row.restarted:
         return ""
     ends = row.restarted_lo_pct, row.restarted_hi_pct
@@ -49,11 +48,11 @@ def restarted(row: Comparison) -> str:
 def two_numbers(
     row: Comparison, only: str, scattered: bool, spare: float, notes: Sequence[str]
 ) -> list[str]:
-    """Lines about two numbers.
+    """The answer about two numbers, in lines.
 
-    only: why they get no verdict, "" where they do; scattered: whether their scatter was given;
-    spare: start-to-start CV up to which the answer for restarted servers stands; notes: further lines,
-    the advice last."""
+    only: why they get no verdict, or ""; scattered: whether their scatter was given; spare: largest
+    start-to-start CV (a fraction) with which the answer for restarted servers still holds; notes:
+    further lines, the advice last."""
     a, b = row.baseline, row.arm
     b += " TPS" * (row.metric == "tps" and b[-1].isdigit())
     n = row.n_arm, row.n_baseline
@@ -88,10 +87,10 @@ def timed(
     failed: Mapping[str, int],
     most: int,
 ) -> list[str]:
-    """Lines about two commands that were timed in pairs.
+    """The answer about two commands that were timed in pairs, in lines.
 
-    rows: metric -> its verdict row; baselines: metric -> median of A in the unit that it is shown
-    in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
+    rows: metric -> its verdict row; baselines: metric -> median of A in the metric's shown unit;
+    failed: arm -> its runs that ended with an error; most: pairs that a campaign can have."""
     first = rows["wall"]
     pairs = f"{first.n_arm:,} pair{'s' * (first.n_arm != 1)}"
     both = _in_units(first, baselines["wall"])
@@ -110,7 +109,7 @@ def timed(
 
 
 def _within(row: Comparison) -> str:
-    """The margin, where it holds all of the interval."""
+    """The margin, as the end of a sentence, if the verdict is `same`; else ""."""
     if row.verdict != SAME:
         return ""
     return f", all of it within {amounts.plus_minus(row.margin_pct)}"
@@ -128,8 +127,8 @@ def _says(row: Comparison) -> str:
 
 
 def _in_units(row: Comparison, baseline: float) -> str:
-    """`B 105 ms, A 99 ms`: what the change makes of the baseline, and that. baseline: in the unit
-    that the metric is shown in."""
+    """`B 105 ms, A 99 ms`: the baseline with the change applied, and the baseline, which is given in
+    the metric's shown unit."""
     unit = metric_of(row.metric).shown_unit
     if unit == "s" and baseline < 1:
         baseline, unit = 1000 * baseline, "ms"
@@ -141,7 +140,8 @@ def _in_units(row: Comparison, baseline: float) -> str:
 def little(
     a: float, b: float, metric: str, threads: int | None, latency: Sequence[Given] | None
 ) -> list[str]:
-    """What threads / average latency = TPS says about the two measurements."""
+    """Whether threads / mean latency = TPS (Little's law) holds for both numbers: one sentence; []
+    without latencies. Raises ValueError for another metric, without threads, or for a wrong number."""
     if not latency:
         return []
     if metric != "tps":
@@ -163,7 +163,7 @@ def little(
 
 
 def readings(words: Mapping[str, str]) -> str:
-    """What an unexplained ± would mean. words: reading -> verdict."""
+    """What each reading of an unexplained ± means for the verdict. words: reading -> verdict."""
     if len(set(words.values())) == 1:
         return f"The verdict is the same whether ± is {' or '.join(words)}."
     listed = ", ".join(f"`{word}` if it is {reading}" for reading, word in words.items())
@@ -171,8 +171,8 @@ def readings(words: Mapping[str, str]) -> str:
 
 
 def what_settles(runs: float, minutes: float, server: bool) -> str:
-    """What to do for a verdict. runs: of each; minutes: of an `ab` campaign; NaN where it cannot; server:
-    whether a server runs that starts may change."""
+    """What to measure for a verdict; "" if nothing helps. runs: of each; minutes: of an `ab` campaign
+    (each NaN if it gives no verdict); server: whether a server is measured, so that restarts matter."""
     ways = []
     if not math.isnan(minutes):
         budget = "" if minutes <= 20 else f" --budget {minutes:.0f}"

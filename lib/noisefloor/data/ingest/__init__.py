@@ -3,8 +3,8 @@
 ``tidy`` one row per run and metric (the columns of tidy.COLUMNS, labels, warnings), ``intervals``
 the rows printed while a run went on, ``histograms``, ``problems`` (file, line, reason), ``files``
 what each file is; `tables.toml` has the columns. Plain types only: any reader of Parquet opens each
-folder as one table. `labels` (a path says), `files` (a tree -> files -> texts), `part` (files ->
-rows), `build` (a tree -> the tables).
+folder as one table. Modules: `labels` (a path -> labels), `files` (a tree -> files -> texts), `part`
+(files -> rows), `build` (a tree -> the tables).
 """
 
 import json
@@ -32,7 +32,7 @@ TABLES = {  # `files` comes last: a part counts when it is there
     name: pa.schema({column: getattr(pa, kind)() for column, kind in columns.items()})
     for name, columns in _COLUMNS.items()
 }
-_ONCE = pa.dictionary(pa.int32(), pa.string())  # what repeats row by row is written once
+_ONCE = pa.dictionary(pa.int32(), pa.string())  # a repeated text is stored once
 _STORED = {
     name: pa.schema({f.name: _ONCE if f.type == pa.string() else f.type for f in schema})
     if name in ("tidy", "intervals", "histograms")
@@ -42,10 +42,10 @@ _STORED = {
 
 
 class _NoPandas:
-    """Finds no pandas, which Arrow imports for its first array, whatever it is made of: that takes as
-    long as reading 500 files. No option of Arrow's prevents it, a lazy module would be loaded at once,
-    because Arrow asks it for its version, and None in its place breaks Arrow. What needs a data frame
-    imports it later."""
+    """Hides pandas from Arrow, which imports it for its first array, whatever that is made of: this
+    takes as long as reading 500 files. Arrow has no option against it; it would load a lazy module at
+    once, because it asks for its version; and None in sys.modules breaks it. Code that needs a data
+    frame imports pandas later."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -61,7 +61,7 @@ finally:
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json of an ingested archive. Raises Refusal, also for another format."""
+    """manifest.json of an ingested archive. Raises Refusal without one, or for another format."""
     try:
         facts: dict[str, Any] = json.loads((Path(folder) / MANIFEST).read_text())
         name, version = facts["what"], facts["format"]
@@ -79,7 +79,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def parts(folder: Path, name: str) -> list[Path]:
-    """The files of one of TABLES, of those parts that count: they have a ``files`` table."""
+    """The files of one of TABLES, sorted; only of whole parts: those with a ``files`` table."""
     whole = sorted(Path(folder, "files").glob("part-*.parquet"))
     return [file for p in whole if (file := Path(folder, name, p.name)).exists()]
 
@@ -113,9 +113,9 @@ def writer(path: Path, name: str) -> pq.ParquetWriter:
 
 
 def arrow(name: str, rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
-    """What `writer` takes: rows of one of TABLES as they are collected, (how many, {column: the
-    value that all of them have, or an array with the value of each}). Raises KeyError for a column
-    that the table does not have."""
+    """An Arrow table for `writer`. rows: as they are collected, (how many, {column: one value for
+    all of them, or an array with a value for each}). Raises KeyError for a column that the table
+    does not have."""
     for _, cells in rows:
         if strange := cells.keys() - set(TABLES[name].names):
             raise KeyError(f"{', '.join(sorted(strange))}: no column of the table {name}")

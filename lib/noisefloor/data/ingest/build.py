@@ -1,7 +1,7 @@
-"""A tree of results to tables, part by part; the next time only new and changed files.
+"""A tree of results to tables, part by part; the next time only new and changed files are read.
 
-A part counts when its ``files`` table is in place, which is written last. When a file changes or
-disappears, the whole part is read again.
+A part is valid when its ``files`` table is in place, which is written last. When a file changes or
+disappears, its whole part is read again.
 """
 
 import contextlib
@@ -30,9 +30,9 @@ from noisefloor.data.ingest.part import Stamped, write_part
 from noisefloor.text import Refusal
 
 _BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
-HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
+HERE_BYTES = 4 * 2**20  # up to here one process is done before others have started
 
-_Pool = Callable[[], contextlib.AbstractContextManager[Any]]  # gives what `data.cluster.pool` does
+_Pool = Callable[[], contextlib.AbstractContextManager[Any]]  # as `data.cluster.pool` returns it
 _Progress = Callable[[int, int], None]  # bytes read, bytes to read
 
 
@@ -44,11 +44,12 @@ def build(
     rules: str = "",
     progress: _Progress = lambda done, total: None,
 ) -> dict[str, Any]:
-    """Bring the tables in `out` up to `root`; returns the manifest with how many files were `read`.
+    """Make or update the tables in `out` from the tree `root`; returns the manifest, with `read`:
+    how many files were read now.
 
-    rules: the user's file of labels (`labels.patterns`). pool: gives an executor (of
-    `data.cluster`); it is not asked for when there is little to do. progress: called with bytes
-    read and bytes to read. Raises Refusal."""
+    rules: the user's file of labels (`labels.patterns`). pool: makes an executor (`data.cluster`);
+    not called if there is little to read. progress: called with bytes read and all bytes to read.
+    Raises Refusal."""
     if not root.exists():
         raise Refusal(f"{root} does not exist; nothing was read")
     if not os.access(root, os.R_OK):
@@ -80,7 +81,7 @@ def _build(
     units = {_stamp(unit, given): unit for unit in files.walk(root, out)}
     again = {name for stamp, name in known if stamp not in units}
     for name in again:
-        for table in reversed(TABLES):  # `files` first: from then on the part does not count
+        for table in reversed(TABLES):  # `files` first: without it the part is not valid
             (out / table / name).unlink(missing_ok=True)
     kept = {stamp for stamp, name in known if name not in again}
     new = [(stamp, *unit) for stamp, unit in units.items() if stamp not in kept]
@@ -92,8 +93,8 @@ def _build(
 
 
 def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
-    """(stamp, name of its part) of each file that was read, after what an interrupted ingest left
-    was cleared away."""
+    """Clear away what an interrupted ingest left; returns (stamp, name of its part) of each file
+    that was read before. Raises Refusal for tables of another tree."""
     if (out / MANIFEST).exists():
         before = ingest.manifest(out)
         if before["tree"] != _tree(root):
@@ -110,7 +111,7 @@ def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
         for left in {p.name for p in (out / name).glob("part-*")} - {p.name for p in whole}:
             (out / name / left).unlink()
     if not whole:
-        # so that each table opens also where it has no row
+        # so that a table without rows can be opened, too
         write_part(str(root), str(out), (), 0, [])
     return [
         (stamp, path.name)
@@ -120,7 +121,7 @@ def _begin(root: Path, out: Path) -> list[tuple[int, str]]:
 
 
 def _stamp(unit: files.Unit, given: tuple[str, ...]) -> int:
-    """A number that says whether a file is still the one that was read, with the same patterns."""
+    """A number that changes with the file, the user's patterns, or the code that reads it."""
     path, size, mtime_ns, what = unit
     text = f"{labels.edition()}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()
@@ -135,7 +136,7 @@ def _columns(path: Path, names: list[str]) -> pa.Table:
 def _parts(
     root: Path, out: Path, new: list[Stamped], pool: _Pool, todo: int, given: tuple[str, ...]
 ) -> Iterator[int]:
-    """Read the files in `new`, batch by batch, into parts of their own; the bytes of each."""
+    """Read the files in `new`, each batch into a part of its own; yields the bytes of each."""
     top = str(root.parent if root.is_file() else root)
     first = 1 + max(int(path.stem[5:]) for path in parts(out, "files"))
     read = partial(write_part, top, str(out), given)
@@ -143,7 +144,7 @@ def _parts(
         yield from map(read, count(first), _batches(new, _BATCH_BYTES))
         return
     with pool() as executor:
-        rounds = max(4, -(-todo // (executor.width * _BATCH_BYTES)))  # equally many for each
+        rounds = max(4, -(-todo // (executor.width * _BATCH_BYTES)))  # as many for each worker
         batches = [*_batches(new, max(2**20, -(-todo // (executor.width * rounds))))]
         yield from executor.map(read, range(first, first + len(batches)), batches)
 
@@ -156,7 +157,7 @@ def _batches(units: list[Stamped], most: int) -> Iterator[list[Stamped]]:
 
 
 def _tree(root: Path) -> str:
-    """What tells one tree from another, without its path."""
+    """A digest that identifies a tree without naming its path."""
     return hashlib.sha256(str(root).encode(errors="surrogateescape")).hexdigest()[:16]
 
 

@@ -28,11 +28,11 @@ from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
 from noisefloor.parse.base import MOST, safe_line
 
 HEAD = 512  # bytes that say what a file is
-OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # as files of others are
+OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # for files of others
 LINKED = "campaign with a link or device"
 _LEFT_OUT = (".git", ".hg", ".svn")
 _MOST_DEPTH = 3  # an archive in a compressed file in an archive
-_PIECE, _MOST_HEADER = 2**18, 2**20  # bytes that are read at once, and of a tar's header at most
+_PIECE, _MOST_HEADER = 2**18, 2**20  # bytes to read at once, and of a tar's header at most
 _DAMAGED = (  # what reading a damaged, cut or encrypted file raises
     *(*WRONG, zlib.error, zipfile.BadZipFile, struct.error),
     *(RuntimeError, NotImplementedError),  # a password; a kind of compression that Python lacks
@@ -53,10 +53,9 @@ _Text = tuple[str, bytes | Exception | None]  # name, content
 
 
 def walk(root: Path, out: Path) -> Iterator[Unit]:
-    """Everything in a tree but `out`, in the order of names. What it is: "file", "campaign" (a
-    folder of ours, as a whole), or words for what is not read.
-
-    A `root` that is a file is a tree of one."""
+    """The Units of a tree, without `out`, sorted by name within a folder. What a unit is: "file",
+    "campaign" (a whole folder of ours), or words for what is not read. A `root` that is a file is a
+    tree of one."""
     if root.is_file():
         status = root.stat()
         yield root.name, status.st_size, status.st_mtime_ns, "file"
@@ -81,7 +80,7 @@ def walk(root: Path, out: Path) -> Iterator[Unit]:
 
 
 def _ours(folder: str) -> bool:
-    """Whether campaign.json of a folder is one of ours, and a regular file."""
+    """Whether a folder's campaign.json is a regular file and one of ours."""
     try:
         with open(os.open(os.path.join(folder, "campaign.json"), OPENED), "rb") as file:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -92,8 +91,8 @@ def _ours(folder: str) -> bool:
 
 
 def _whole(folder: str) -> tuple[int, int, str]:
-    """(bytes, newest mtime in ns) of all files below a folder of ours, and what it is as of `walk`:
-    one that holds a link or a device is not read."""
+    """(bytes, newest mtime in ns, what it is as in `walk`) of all files below a campaign's folder.
+    One that holds a link or a device is not read."""
     size, newest, what = 0, 0, "campaign"
     for parent, below, names in os.walk(folder):
         for path in (parent, *(os.path.join(parent, name) for name in (*below, *names))):
@@ -112,7 +111,7 @@ def safe(name: str) -> str:
 
 
 def kind(data: bytes) -> str:
-    """Words for what a file is that is no result, by its first bytes."""
+    """In words what a file without a result is, by its content."""
     if name := next((name for magic, name in _KINDS.items() if data.startswith(magic)), None):
         return name
     if not data.strip():
@@ -133,7 +132,7 @@ def kind(data: bytes) -> str:
 
 
 class TooMuch(ValueError):
-    """More comes out of a file than is let out. One sentence."""
+    """More comes out of a file than is allowed. One sentence."""
 
 
 def _zstd(stream: IO[bytes]) -> Any:
@@ -156,7 +155,7 @@ def packed(head: bytes) -> bool:
 
 
 def binary(head: bytes) -> bool:
-    """Whether the first bytes of a file are no text (UTF-16 with a mark is one)."""
+    """Whether a file's first bytes are no text. UTF-16 with a byte order mark is text."""
     return b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -164,14 +163,14 @@ def texts(stream: io.BufferedReader, name: str, size: int) -> Iterator[_Text]:
     """(name, content) of each file in an open one of `size` bytes; members of an archive are named
     ``archive//member``.
 
-    The content is its first bytes only where these are binary; an exception of `_DAMAGED` for one
-    that cannot be read; None for what is no file (a link, a device)."""
+    The content of a binary file is its first bytes only; that of an unreadable one an exception of
+    `_DAMAGED`; that of a link or a device None."""
     return _member(stream, name, [max(LEAST_LIMIT, MOST_RATIO * size)], 0)
 
 
 def _member(stream: Any, name: str, left: list[int], depth: int) -> Iterator[_Text]:
-    """As `texts`, of a file in `depth` others: damage does not end these, too much of it does.
-    left: how many bytes may still come out."""
+    """As `texts`, for a file inside `depth` others: those are read on after damage, but not after
+    TooMuch. left: how many bytes may still come out."""
     try:
         yield from _texts(stream, name, left, depth)
     except _DAMAGED as e:
@@ -214,8 +213,8 @@ def _texts(stream: Any, name: str, left: list[int], depth: int) -> Iterator[_Tex
 
 
 def printed(file: Path, name: str, run: str, line: int) -> str:
-    """The text of a run that was ingested from `file` as `name`, from `line` on in a log of
-    several, without its secrets; a sentence where it is not there any more."""
+    """The text of a `run` that was ingested from `file` as `name`, without its secrets; in a log of
+    several runs it begins at `line`. A sentence if the text is not there any more."""
     try:
         with open(file, "rb") as opened:
             for inside, data in texts(opened, name, file.stat().st_size):
@@ -246,7 +245,7 @@ class _Header(tarfile.TarInfo):
 
 
 class _Counted(io.RawIOBase):
-    """An unpacking stream that ends with TooMuch when more came out than may."""
+    """An unpacking stream that raises TooMuch when more comes out than is allowed."""
 
     def __init__(self, stream: IO[bytes], left: list[int]):
         self.stream, self.left = stream, left
@@ -264,6 +263,6 @@ class _Counted(io.RawIOBase):
 
 
 def _counted(stream: IO[bytes], left: list[int]) -> io.BufferedReader:
-    """A reader of what `_Counted` lets out; it reads as tarfile reads, so that what stands before
-    damage is not lost."""
+    """A reader of a `_Counted`, in pieces of tarfile's size: what comes before damage is not lost
+    in a buffer."""
     return io.BufferedReader(_Counted(stream, left), tarfile.RECORDSIZE)

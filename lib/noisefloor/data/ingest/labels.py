@@ -27,13 +27,13 @@ _ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
 _LAYOUTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text())
 _PIECES = [re.compile(rule, re.I) for rule in (*_LAYOUTS.pop("pieces"), _LAYOUTS["access"])]
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
-ASIDE = ("access", "range_size")  # of a path, to be compared with its text: no columns
+ASIDE = ("access", "range_size")  # only compared with the text; no columns of the tables
 
 
 @functools.cache
 def edition() -> str:
-    """A checksum of all that says how a text or a path is read: what was read by other rules is
-    read again."""
+    """A checksum of the code and the rules that read texts and paths: files that were read by
+    others are read again."""
     library, crc = Path(__file__).parents[2], 0
     for folder in ("parse", "tools", "data/ingest"):
         for file in sorted((library / folder).glob("*.[pt][yo]*")):
@@ -64,14 +64,14 @@ def labels(path: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
     """{name of the label: value} of a path with / between its parts: those of NAMES, path_threads,
     access ("RO", "RW", "WO") and range_size that it has.
 
-    What is no label is `setting` in folders, `variant` in the file's name: runs that differ there
-    are no repeats of each other. given: what `patterns` returned, looked for in the whole path in
-    place of its layout."""
+    What is no label becomes `setting` (of folders) or `variant` (of the file's name): runs that
+    differ there are no repeats of each other. given: what `patterns` returned; these are searched
+    in the whole path, and their labels replace those of the layout."""
     folder, _, name = path.rpartition("/")
     of_folders, rest = _folders(folder)
-    of_path = dict(of_folders)  # those are cached
+    of_path = dict(of_folders)  # a copy: that one is cached
     of_name: dict[str, Any] = {}
-    alone = name.removeprefix(folder.rpartition("/")[2])  # often begins as its folder is called
+    alone = name.removeprefix(folder.rpartition("/")[2])  # it often begins with its folder's name
     left = _taken(_RULES["workload"].sub("", alone), of_name)
     if "server" in of_path:
         of_name.pop("server", None)
@@ -90,7 +90,7 @@ def labels(path: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
 
 @functools.lru_cache(4096)
 def _folders(path: str) -> tuple[dict[str, Any], str]:
-    """(labels of the folders of a result, what of their names is none)."""
+    """(labels of the folders of a result, what else is in their names)."""
     of_folders: dict[str, Any] = {}
     rest: list[str] = []
     parts = path.split("/") if path else []
@@ -107,7 +107,7 @@ def _folders(path: str) -> tuple[dict[str, Any], str]:
 
 
 def _taken(part: str, known: dict[str, Any]) -> str:
-    """What is left of one folder's name when its labels were put into `known`."""
+    """Put the labels of a folder's or a file's name into `known`; returns what is left of it."""
     part = _RULES["host"].sub("", _RULES["date"].sub("", part))
     if server := _RULES["server"].search(part):
         number = server[2]
@@ -125,7 +125,7 @@ def _taken(part: str, known: dict[str, Any]) -> str:
 
 
 def _variant(left: str) -> str:
-    """The words of a file's name that may be settings; `left`: what is no label of it."""
+    """The words of a file's name that may be settings; `left`: the name without its labels."""
     words, before = [], False
     for word in re.split("[_. ]", left):
         kept = []
@@ -140,8 +140,8 @@ def _variant(left: str) -> str:
 
 
 def _typed(match: re.Match[str]) -> dict[str, Any]:
-    """The labels that a match names, as they are kept: numbers as such, a buffer pool in bytes;
-    what should be a number and is none is left out."""
+    """The labels that a match names, in their types: numbers as int, a buffer pool in bytes. A
+    label that should be a number and is none is left out."""
     values: dict[str, Any] = {}
     for label, value in match.groupdict(default="").items():
         if label == "buffer_pool":
@@ -170,8 +170,8 @@ def _compact(dbms: str, digits: str) -> str:
 
 
 def settled(of_path: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """The labels of a path that its text knows better: the workload where it has a name, or is
-    called by reads or writes that the text denies; the number of threads in a variant."""
+    """Labels of a path as its text corrects them: the workload, if the text names it, or if the
+    path says RO, RW or WO and the text another one; `variant` without the text's thread count."""
     named = of_path.get("workload")
     access = _RULES["access"].search(named or "")
     denied = access and run.access and _access(access[1]) != run.access
@@ -182,7 +182,8 @@ def settled(of_path: Mapping[str, Any], run: Run) -> dict[str, Any]:
 
 
 def contradictions(of_path: Mapping[str, Any], run: Run) -> list[str]:
-    """A sentence for each label in which a path and its text do not agree, with both values."""
+    """A sentence for each of threads, reads or writes, and range size in which a path and its text
+    differ, with both values."""
     sentences = []
     threads = of_path.get("path_threads")
     if threads and run.threads and threads != run.threads:

@@ -32,11 +32,11 @@ Stamped = tuple[int, str, int, int, str]  # a stamp, and a `files.Unit`
 def write_part(
     root: str, out: str, given: tuple[str, ...], number: int, units: list[Stamped]
 ) -> int:
-    """Write part `number` of the tables in `out` from `units` of the tree `root`; returns how many
-    bytes these have. given: the user's `labels.patterns`.
+    """Write part `number` of the tables in `out` from `units` of the tree `root`; returns the bytes
+    of the units. given: the user's `labels.patterns`.
 
     Repeatable: the same units give the same part, whole or not at all (``files`` comes last and
-    makes it count). Nothing in the tree is executed."""
+    makes it valid). Nothing in the tree is executed."""
     with tempfile.TemporaryDirectory(dir=Path(out, ".partial")) as folder:
         part = _Part(Path(folder), given)
         for unit in units:
@@ -103,7 +103,7 @@ class _Part:
         self._row("problems", file, member, line, reason)
 
     def _read(self, path: Path, name: str, size: int, stamp: int) -> None:
-        """Add what the texts in a file say."""
+        """Add the rows of all texts in a file."""
         handle = os.open(path, files.OPENED)
         with cast(io.BufferedReader, open(handle, "rb", buffering=2**16)) as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -122,7 +122,7 @@ class _Part:
     def _text(
         self, file: str, member: str, data: bytes | Exception | None, size: int, stamp: int | None
     ) -> None:
-        """Add what one text says; `data` as of `files.texts`."""
+        """Add the rows of one text; `data`: as in `files.texts`."""
         digest, runs = "", 0
         if data is None:
             what = "link or device"
@@ -142,7 +142,7 @@ class _Part:
         self._file(file, member, what, size, stamp, digest, runs)
 
     def _log(self, file: str, member: str, data: bytes, tool: tools.Tool) -> int:
-        """Add the runs in a text of a tool; how many there are."""
+        """Add the runs in a text of a tool; returns how many could be read."""
         name = f"{file}//{member}" if member else file
         of_path, whole = labels.labels(name.replace("//", "/"), self.given), 0
         try:
@@ -202,7 +202,7 @@ class _Part:
             self.rows["histograms"].append((len(count), buckets))
 
     def _campaign(self, folder: Path, name: str, size: int, stamp: int) -> None:
-        """Add one of our own campaigns, as `tidy` reads it. Raises Refusal of one that has not ended."""
+        """Add one of our own campaigns, as `tidy` reads it. Raises Refusal if it has not ended."""
         from noisefloor import schedule
         from noisefloor.data import results, tidy
 

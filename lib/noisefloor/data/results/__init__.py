@@ -1,5 +1,5 @@
-"""What notebooks show of campaigns. campaign: `Results`; page: which are on one page (`load`); rows:
-which verdicts lead or answer; frames: data of the runs; tables: what is computed from both."""
+"""What notebooks show of campaigns. campaign: `Results`; page: which share a page (`load`);
+rows: which verdicts lead or answer; frames: data of runs; tables: what is computed from both."""
 # ruff: noqa: F403
 
 from noisefloor.data.results.campaign import *

@@ -26,9 +26,9 @@ _ALONE = Beside()
 
 @dataclass(frozen=True)
 class Results:
-    """One campaign, opened, or all campaigns of a study's page: `folder` leads it. What runs say is
-    shown of the leading campaigns, one a question; verdicts are those of all. Frames are read once,
-    when first asked for."""
+    """One campaign, or all campaigns of a study's page, which the campaign in `folder` leads. Data of
+    runs are those of the leading campaigns, one a question; verdicts are those of all campaigns. Frames
+    are read once, at their first use."""
 
     folder: Path
     beside: Beside = _ALONE
@@ -80,15 +80,15 @@ class Results:
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Folders that a page rests on beside its campaigns."""
+        """Folders beside its campaigns from which a page is made."""
         return ()
 
     # -- what was measured
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """campaign.json, the first one's, with the names of the campaigns and their folders, and of
-        several the machine of each: `hosts`."""
+        """campaign.json of the first campaign, with `campaign`, `campaigns` and `raw_files`; of
+        several also `first` and `finished` (earliest and latest end), `hosts`, and all builds."""
         if self.parts == (self,):
             return self.opened.meta | {
                 "campaign": self.folder.name,
@@ -126,8 +126,8 @@ class Results:
         return replace(first, arms=tuple(arms.values()), workloads=tuple(workloads.values()))
 
     def measured(self, workload: str, arm: str = "") -> "Results":
-        """The first leading campaign that measured a workload, with an arm where one is named; the
-        leading one where none did."""
+        """The first leading campaign that measured a workload (and `arm`, if one is named); the
+        page's first campaign if none did."""
         for part in self.parts:
             arms = {a.name for a in part.study.arms}
             if workload in {w.name for w in part.study.workloads} and (not arm or arm in arms):
@@ -135,8 +135,8 @@ class Results:
         return self.parts[0]
 
     def frame(self, of: Callable[[tidy.Opened], pd.DataFrame]) -> pd.DataFrame:
-        """A frame of every leading campaign, one after the other; of several a run's name begins with
-        its question."""
+        """The frame that `of` makes of each leading campaign, one after the other. With several
+        campaigns a run's name begins with its question."""
         if len(self.parts) == 1:
             return of(self.parts[0].opened)
         frames = [(p.study.key, p.frame(of)) for p in self.parts]
@@ -163,8 +163,8 @@ class Results:
         return only(self._without_warmups, workload=workload, metric=metric)
 
     def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
-        """One row a pair of one workload and metric, all thread counts, columns as `stats.pairs`; ""
-        for the first arm that has any."""
+        """One row a pair of one workload and metric, at all thread counts; columns as `stats.pairs`.
+        arm: "" for the first one that has pairs."""
         part = self.measured(workload, arm)
         rows = part.judged(workload, metric)
         each = stats.pairs(rows, baseline=part.study.baseline.name)
@@ -181,16 +181,16 @@ class Results:
 
     @property
     def result(self) -> pd.DataFrame:
-        """What all campaigns of a question say together: the verdicts without the A/A controls, a row a
-        comparison and processor, columns `question.RESULT`."""
+        """The combined result of all campaigns of each question: `verdicts` without the A/A controls, a
+        row a comparison and processor, columns `question.RESULT`."""
         rows = self.verdicts
         return rows[~rows["control"]].reindex(columns=question.RESULT).reset_index(drop=True)
 
     def judge(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
-        """The verdict table of one workload and metric ("" for all), by another margin than the one
-        that was declared (0: by that one)."""
+        """`verdicts` of one workload and metric ("" for all). margin_pct: replaces the declared margin
+        (0: keeps it). Raises Damaged if no pair is whole."""
         results = []
         for (_, processor), campaigns in self.by_processor.items():
             tables = []
@@ -210,9 +210,9 @@ class Results:
     def alone(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
-        """The verdict table of this campaign by itself, as if nothing else had been measured; without
-        rows where it has no whole pair that counts. Columns of `stats.row`, question and rate (offered,
-        1/s; 0: as many as it can do)."""
+        """The verdict table of this campaign by itself, as if nothing else had been measured; empty if
+        it has no whole pair that counts. Arguments as for `judge`. Columns of `stats.row`, question and
+        rate (offered, 1/s; 0: as many as it can do). Raises Damaged."""
         if (asked := (workload, metric, margin_pct)) not in self._judgements:
             self._judgements[asked] = self._alone(*asked)
         return self._judgements[asked].copy()
@@ -230,7 +230,7 @@ class Results:
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
         first, plan = asked.workloads[0], self.meta.get("plan")
         timed, turns = first.tool == "time", 1 if schedule.at_once(asked, first) else 2
-        turns += bool(timed and plan and plan["control"])  # of a pair, one after the other
+        turns += bool(timed and plan and plan["control"])  # its third run: A again
         try:
             table = schedule.judge_campaign(
                 asked,
@@ -255,8 +255,8 @@ class Results:
         control: bool = True,
         question: str | None = None,
     ) -> pd.DataFrame:
-        """Rows of the verdict table on the leading processor of each question; "" for all workloads or
-        metrics, None for all questions."""
+        """Rows of `verdicts` on the processor of each question's leading campaign; "" for all workloads
+        or metrics, None for all questions; `control`: with the A/A controls."""
         rows = only(self.verdicts, workload=workload, metric=metric)
         on = {p.study.key: p.processor for p in self.parts}
         rows = rows[rows["processor"].eq(rows["question"].map(on))]
@@ -265,7 +265,7 @@ class Results:
 
 
 def only(table: pd.DataFrame, **asked: str) -> pd.DataFrame:
-    """The rows with these values; "" for all."""
+    """The rows with these values in these columns; "" for any value."""
     kept = np.ones(len(table), bool)
     for column, value in asked.items():
         if value:

@@ -16,7 +16,7 @@ LONGEST = 60_000  # characters of a raw file that are shown
 
 
 def shortened(text: str) -> str:
-    """`text`, not longer than is shown."""
+    """`text`, cut after `LONGEST` characters."""
     return text if len(text) <= LONGEST else text[:LONGEST] + "\n… (cut here)"
 
 
@@ -55,13 +55,13 @@ def intervals(page: Results, workload: str) -> pd.DataFrame:
 
 
 def fact(page: Results, name: str) -> pd.DataFrame:
-    """What was measured once in the campaign under this name; empty when it was not."""
+    """What the first leading campaign that has this fact measured once; empty without one."""
     tables = (tidy.measured_once(p.folder, name) for p in page.parts)
     return next((t for t in tables if len(t)), pd.DataFrame())
 
 
 def raw(page: Results, run: str) -> dict[str, str]:
-    """What the tools printed in a run, name of the file -> text; without any, run.json."""
+    """Name of the file -> text that a tool printed in a run of the first campaign; else run.json."""
     folder, texts = tidy.runs_folder(page.folder) / run, {}
     files: list[Place] = sorted(folder.glob("*.txt"))
     for file in files or [folder / "run.json"]:
@@ -74,7 +74,7 @@ def raw(page: Results, run: str) -> dict[str, str]:
 
 def forest(page: Results) -> pd.DataFrame:
     """Every campaign's own verdict rows, for a forest: columns of `Results.alone` and campaign, date,
-    processor, sitting, series (of the servers), steal_pct (of the cores, by run, in the mean)."""
+    processor, sitting, series (of the servers), steal_pct (of all cores' time, mean over runs)."""
     tables = []
     for campaign in page.every:
         meta = campaign.meta
@@ -158,7 +158,7 @@ def upgrade(page: Results) -> pd.DataFrame:
 
 
 def proofs(page: Results) -> pd.DataFrame:
-    """Where the rows can be read: a row an evidence, a column an arm, in how many runs."""
+    """Each evidence by arm: a row an evidence, a column an arm, the states seen (in how many runs)."""
     seen = evidence(page)
     seen = seen.assign(state=seen["found"] + " (" + seen["runs"].astype(str) + ")")
     by_arm = seen.groupby(["evidence", "arm"])["state"]
@@ -168,7 +168,7 @@ def proofs(page: Results) -> pd.DataFrame:
 
 
 def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFrame:
-    """Medians of the runs as they are shown: columns threads, arm, runs, one a metric."""
+    """Medians of the runs in shown units: columns threads, arm, runs, and one a metric."""
     kept = page.judged(workload)
     by_arm = kept[kept["metric"].isin(metrics)].groupby(["threads", "arm"])
     columns = {"runs": by_arm["run"].nunique()}
@@ -181,7 +181,7 @@ def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFr
 
 def baseline_in_units(part: Results, row: Any) -> float:
     """The median of the baseline's runs in the pairs that a campaign compares with a row's arm, in the
-    unit in which the metric is shown, as it is printed; NaN without one."""
+    metric's shown unit, with four digits; NaN without a pair."""
     runs = part.judged(row["workload"], row["metric"])
     pairs: Any = stats.pairs(runs, baseline=row["baseline"]) if len(runs) else runs
     if not len(pairs):

@@ -12,17 +12,17 @@ from noisefloor.data.results.campaign import Beside, Results
 from noisefloor.model import StudyError
 from noisefloor.text import Refusal
 
-SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
+SHORT = ("smoke", "quick")  # profiles whose campaigns are not combined with earlier ones
 Facts = dict[str, Any]  # of campaign.json
 
 
 def load(*folders: Path) -> Results:
-    """The results of a campaign's folder, or of all campaigns of a study's page, one of its headline
-    first. Of a question its present design counts, where the newest of all campaigns is of such a
-    design; else that of its newest campaign. Those of another design are left out. Its newest campaign
-    leads it, on the processor of the page's first.
+    """The results of a campaign's folder, or of all campaigns of a study's page, the headline's first.
 
-    Raises StudyError where these belong to several studies."""
+    Each question keeps the campaigns of one design: its study's present one, if the newest of all
+    campaigns has the present design of its question, else that of the question's newest campaign. Its
+    newest campaign leads it, if possible one on the processor that the first question has most
+    campaigns of. Raises StudyError for campaigns of several studies."""
     if len(folders) == 1:
         return Results(folders[0])
     opened = [Results(f) for f in dict.fromkeys(folders)]
@@ -56,8 +56,8 @@ def load(*folders: Path) -> Results:
 
 
 def _present(campaign: Results) -> design.Design | None:
-    """The design that the question of a campaign has now, with the campaign's builds; None of a study
-    that is no more, or its user's own."""
+    """The design that the question of a campaign has now, with the campaign's builds; None if its
+    study does not ask it any more, or is the user's own."""
     meta = campaign.opened.meta
     usual, engines = meta.get("engine") or {}, meta.get("engines") or {}
     old = (meta.get("parameters") or {}).get("old") or ""
@@ -67,7 +67,7 @@ def _present(campaign: Results) -> design.Design | None:
 
 
 def _why(has: design.Design, wanted: design.Design | None) -> str:
-    """Why a campaign of this design is left out where another one is wanted, or none."""
+    """Why a campaign with the design `has` is left out. wanted: the design that is kept, if any."""
     if wanted is None:
         return "answers a question that its study does not ask any more"
     values = design.differences(has, wanted)
@@ -76,18 +76,18 @@ def _why(has: design.Design, wanted: design.Design | None) -> str:
 
 
 def names(text: str) -> list[str]:
-    """The names of campaigns in a text that divides them by commas."""
+    """The names of campaigns in a comma-separated text."""
     return [n.strip() for n in text.split(",") if n.strip()]
 
 
 def named(text: str) -> tuple[Path, ...]:
-    """The folders of these campaigns, as `folder_of` finds them."""
+    """The folders of the campaigns in a comma-separated text, by `folder_of`."""
     return tuple(map(folder_of, names(text)))
 
 
 def folder_of(campaign: str | Path) -> Path:
-    """The folder of a campaign: by its name, or itself. Raises paths.NotFound, and Refusal while it is
-    measured or can be continued: nobody sees an estimate before its end."""
+    """The folder of a campaign, given by name or as a path. Raises paths.NotFound, and Refusal while
+    it is measured or can be continued: nobody sees an estimate before its end."""
     folder = campaign if isinstance(campaign, Path) else paths.campaign(campaign)
     try:
         with tidy.locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):
@@ -104,9 +104,9 @@ def folder_of(campaign: str | Path) -> Path:
 
 
 def beside(folder: Path) -> tuple[Path, ...]:
-    """The campaigns of the page of `folder`: itself, and of every question on that page the finished
-    ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
-    For a short campaign: itself, and the newest of the other questions. A campaign of all questions at
+    """The campaigns on the page of `folder`: itself, and the finished ones beside it that answer a
+    question of that page with the same builds, profile and margin, in the order of questions and time.
+    For a short campaign: itself, and the newest of each other question. A campaign of all questions at
     once is alone on its page."""
     leading = facts_of(folder)
     if not leading.get("key"):
@@ -125,7 +125,7 @@ def beside(folder: Path) -> tuple[Path, ...]:
 
 
 def asked_by(facts: Facts) -> dict[str, str]:
-    """{key: question} of the study of a campaign as it is now; {} of one that is no more."""
+    """{key: question} that the study of a campaign has now; {} if there is no such study now."""
     try:
         return studies.questions(facts["study"], facts["engine"]["kind"])
     except (StudyError, KeyError):
@@ -133,7 +133,7 @@ def asked_by(facts: Facts) -> dict[str, str]:
 
 
 def facts_of(folder: Path) -> Facts:
-    """campaign.json, unchecked; {} where it cannot be read, or holds no facts."""
+    """campaign.json, unchecked; {} if it cannot be read or is no JSON object."""
     try:
         facts = json.loads((folder / "campaign.json").read_text())
     except (OSError, ValueError):
@@ -142,7 +142,7 @@ def facts_of(folder: Path) -> Facts:
 
 
 def _alike(facts: Facts) -> tuple[Any, ...]:
-    """What the campaigns of one page have in common."""
+    """The values that campaigns of one page share: page, builds, profile and margin."""
     given = facts.get("parameters") or {}
     builds = design.series(facts.get("engine") or {}), given.get("old") or studies.OLD
     page = studies.page_of(facts.get("study") or "", facts.get("key") or "")

@@ -29,7 +29,7 @@ def leading(page: Results) -> Results:
 
 
 def capacity(page: Results) -> Results:
-    """The leading campaign that measured what a server can do at most; the first without one."""
+    """The leading campaign of maximum throughput (question `headline`); without one the first."""
     return {p.study.key: p for p in reversed(page.parts)}.get("headline", page.parts[0])
 
 
@@ -43,8 +43,8 @@ def at_a_rate(page: Results) -> Results | None:
 
 
 def highest_tps(page: Results) -> float:
-    """Transactions a second that the baseline reaches at most, in the median of its runs at one thread
-    count; 0 where that was not measured on the page's processor."""
+    """The baseline's maximum transactions a second: the highest median over its thread counts; 0 if it
+    was not measured on the page's processor."""
     part = capacity(page)
     first = part.study.workloads[0]
     rows = only(part.judged(first.name, "tps"), arm=part.study.baseline.name)
@@ -68,15 +68,15 @@ def main_workload(page: Results) -> str:
 
 
 def main_metric(page: Results) -> str:
-    """The metric that decides about the first workload, of those that were measured."""
+    """The first workload's first deciding metric that was measured; its first one if none was."""
     first = page.study.workloads[0]
     there = set(page.parts[0].judged(first.name)["metric"])
     return next((m for m in first.deciding if m in there), first.deciding[0])
 
 
 def main_threads(page: Results) -> int:
-    """The thread count that single figures show: of the first workload the one that most workloads
-    share, else the one in the middle."""
+    """The thread count that single figures show: the first workload's one that most workloads share;
+    of several such the one nearest to the middle."""
     workloads = page.study.workloads
     shared, counts = Counter(t for w in workloads for t in w.threads), workloads[0].threads
     return max(counts, key=lambda t: (shared[t], -abs(counts.index(t) - len(counts) // 2)))
@@ -86,8 +86,8 @@ def main_threads(page: Results) -> int:
 
 
 def questions(page: Results) -> dict[str, str]:
-    """{key: what it asks} of the study's questions, the headline first; {} for a campaign that asked
-    all of them at once, or its user's own."""
+    """{key: what it asks} of the study's questions, in the order of its file; {} for a campaign that
+    asked all of them at once, or the user's own question."""
     known = asked_by(page.parts[0].meta) if page.study.key else {}
     return known | {p.study.key: p.study.question for p in page.parts if p.study.key}
 
@@ -151,9 +151,9 @@ def _leads(first: Workload) -> tuple[tuple[str, ...], ...]:
 
 
 def _main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.Series | None:
-    """Of the verdict rows of one workload the main one, of the first of `metrics` that was measured,
-    for `arm` where it was, else for the first: over thread counts where there is one, else of the
-    most threads."""
+    """The main verdict row of one workload: the first of `metrics` that was measured; `arm`, or the
+    first arm if that one was not measured; the joint row, or the one of the most threads. None
+    without a row."""
     metric = next((m for m in metrics if m in set(rows["metric"])), "")
     rows = rows[rows["metric"] == metric]
     if rows.empty:
@@ -164,7 +164,7 @@ def _main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.S
 
 
 def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
-    """The `_main_row` of a part, with what its arm `does`."""
+    """The `_main_row` of a leading campaign, with the column `does` (`studies.does`) of its arm."""
     rows = page.of(main_workload(part), control=False, question=part.study.key)
     main = _main_row(rows, metrics, arm)
     if main is None:

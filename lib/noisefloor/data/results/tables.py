@@ -54,9 +54,9 @@ def load_curve(page: Results) -> pd.DataFrame:
 
 
 def each_load(page: Results) -> pd.DataFrame:
-    """What the windows of the leading campaign at a rate had besides: columns metric (of `_OF_WINDOWS`,
-    with its shown unit), offered (1/s), and one an arm, the median (of clients_busy the mean); empty
-    without one."""
+    """Further metrics of the windows of the leading campaign at a rate: columns metric (of
+    `_OF_WINDOWS`, with its shown unit), offered (1/s), and for each arm the median (of clients_busy the
+    mean); empty without such a campaign."""
     if (part := at_a_rate(page)) is None:
         return pd.DataFrame()
     rates = {work.name: work.rate for work in part.study.workloads}

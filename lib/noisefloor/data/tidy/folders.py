@@ -22,7 +22,7 @@ FORMAT = 1  # of run.json and campaign.json; 1: first
 CLIENTS = "clients.json"  # of a run that several clients made
 SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
 
-# types of what is read of a campaign.json where it is there, and of a run.json always
+# types of the values that are read: of a campaign.json if they are there, of a run.json always
 _CAMPAIGN: dict[str, Any] = {
     **dict.fromkeys(("created", "ended_because", "commit"), str),
     **dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict),
@@ -49,7 +49,7 @@ def _wrong(facts: Mapping[str, Any], types: Mapping[str, Any], bits: int = 63) -
 
 
 class Unusable(Exception):
-    """A run whose tool printed a whole result that must not be averaged in."""
+    """A run with a whole result that must not count, for example one with too many errors."""
 
 
 def meta(campaign: Path) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def meta(campaign: Path) -> dict[str, Any]:
 
 
 def _is_plan(plan: Any) -> bool:
-    """Whether this is what `schedule.plan` makes."""
+    """Whether this is a plan as `schedule.plan` makes it."""
     try:
         numbers = [plan[k] for k in ("blocks", "pairs", "control")]
         return all(type(n) is int and 0 <= n < 10_000 for n in numbers) and numbers[0] > 0
@@ -89,8 +89,8 @@ def _is_plan(plan: Any) -> bool:
 
 
 def run_folders(campaign: Path) -> list[Place]:
-    """The whole runs of a campaign: unreadable ones, then block by block, in a block by the clock,
-    so that one that was set back between blocks changes nothing."""
+    """The whole runs of a campaign: unreadable ones, then block by block, in a block by start time,
+    so that a clock that was set back between blocks changes nothing."""
 
     def made(run: Place) -> tuple[int, str]:
         try:
@@ -103,7 +103,7 @@ def run_folders(campaign: Path) -> list[Place]:
 
 
 def strays(campaign: Path, *, whole: bool = False) -> list[Place]:
-    """Folders named as whole runs are that have no run.json; with `whole` those that have it."""
+    """Folders with the name of a whole run but without run.json; with `whole`: those with it."""
     named = (p for p in runs_folder(campaign).iterdir() if "." not in p.name and p.is_dir())
     return sorted(p for p in named if (p / "run.json").exists() is whole)
 
@@ -138,8 +138,8 @@ def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Lock a folder until the block ends, or the process, however it does: whoever measures a
-    campaign holds it so. `how`: as `fcntl.flock` takes it."""
+    """Lock a folder until the with block or the process ends; a campaign is locked while it is
+    measured. `how`: as `fcntl.flock` takes it; with LOCK_NB it raises BlockingIOError."""
     place = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(place, how)
@@ -149,8 +149,8 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def _sealed(campaign: Path) -> dict[str, Place]:
-    """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
-    and the files beside the runs."""
+    """Name -> file of what is sealed: each whole run's run.json, which has the checksums of the
+    run's other files, and the JSON files beside the runs."""
     files = {f"{run.name}/run.json": run / "run.json" for run in strays(campaign, whole=True)}
     files |= {
         f.name: f for place in (runs_folder(campaign), campaign) for f in place.glob("*.json")
@@ -167,16 +167,15 @@ def _sum(file: Place) -> str:
 
 
 def seal(campaign: Path) -> None:
-    """Write the checksums of a campaign that has ended into `SEAL`. A run's other files have
-    theirs in its run.json."""
+    """Write the checksums of a finished campaign into `SEAL`."""
     partial = campaign / f"{SEAL}.partial"
     partial.write_text("".join(f"{sha256(f)}  {k}\n" for k, f in _sealed(campaign).items()))
     partial.replace(campaign / SEAL)
 
 
 def broken(campaign: Path) -> list[str]:
-    """A sentence for each file that is not as it was when the campaign was sealed, or that lies
-    beside its archive; without a seal nothing is known to have changed."""
+    """A sentence for each file that was changed, added or removed since the campaign was sealed, or
+    that lies beside its archive. Without a seal changes are not detected."""
     problems = [
         f"{n} lies beside the archive and is not read" for n in packed.loose_files(campaign)
     ]
@@ -191,7 +190,8 @@ def broken(campaign: Path) -> list[str]:
 
 
 def digest(folder: Path) -> str:
-    """One sha256 of all files of a folder of raw data, names included; the same when packed."""
+    """One sha256 of all files of a folder of raw data but ``*.md``, with their names; the same when
+    packed. Raises Damaged."""
     files = packed.files(folder).items()
     lines = (f"{sha256(f)}  {name}\n" for name, f in files if PurePath(name).suffix != ".md")
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -32,7 +32,7 @@ from noisefloor.parse.base import Result
 BEYOND, A_CLIENT = rates.BEYOND, 30
 _DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
 DRAWN = tuple(sorted({0.75, 0.9, *model.QUANTILES.values()}))  # of the latency figure
-_AT_TIMES = ("user_sys", "user_cpu", "sys_cpu", "peak_memory")  # too small in some runs
+_AT_TIMES = ("user_sys", "user_cpu", "sys_cpu", "peak_memory")  # some runs lack them
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
     "written_bytes_per_transaction": "written_B",
@@ -42,7 +42,7 @@ _PER_TRANSACTION = {
 
 
 def printed(run: Place) -> list[Place]:
-    """The files of what sysbench printed in a run: one, or one of each client."""
+    """The files with sysbench's output of a run: one, or one for each client."""
     return sorted(run.glob("sysbench*.txt"), key=lambda p: (len(p.name), p.name))
 
 
@@ -62,7 +62,7 @@ class Run:
 
     @cached_property
     def sysbench(self) -> Result:
-        """The parsed text, that of several clients together. Raises parse.ParseError."""
+        """The parsed output of sysbench, of several clients combined. Raises parse.ParseError."""
         if not (self / CLIENTS).exists():
             return parse.sysbench((self / "sysbench.txt").read_bytes())
         starts = [client["start_s"] for client in json.loads((self / CLIENTS).read_text())]
@@ -70,16 +70,15 @@ class Run:
 
 
 class TidyRuns(NamedTuple):
-    """What a campaign's runs say: columns `COLUMNS`, runs of whole pairs and warm-ups."""
+    """A campaign's runs. table: columns `COLUMNS`, runs of whole pairs and warm-ups."""
 
     table: pd.DataFrame
-    problems: list[str]  # a sentence for each that was left out
+    problems: list[str]  # a sentence for each run that was left out, and each file that changed
     saturated: dict[str, dict[str, list[int]]]  # as in `rates`; empty where none was
 
 
 class Opened:
-    """A campaign whose runs are read once, whatever is asked of it: every function of this package
-    that takes a campaign's folder takes it as well."""
+    """A campaign whose runs are read only once. Most functions below take it, or its folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -168,7 +167,7 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
         "mean_latency": out["latency"]["mean"],
         "max_latency": out["latency"]["max"],
     }
-    # not known of a server elsewhere; there is no ratio to reading nothing
+    # NaN if unknown (a server elsewhere), or if nothing was read: 0 has no ratio
     values |= {m: used["server"].get(x, np.nan) / n for m, x in _PER_TRANSACTION.items()}
     values["read_bytes_per_transaction"] = values["read_bytes_per_transaction"] or np.nan
     values |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
@@ -188,7 +187,7 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
 
 def _timed(took: dict[str, Any]) -> dict[str, float]:
     """The metrics of a run of a command, without zeros (a system may count whole ticks), and without
-    memory that is no larger than that of the process that started it."""
+    peak memory that is not above `least_B`, that of the process that started it."""
     values = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
     values |= {"user_cpu": took["user_s"], "sys_cpu": took["sys_s"]}
     if took["least_B"] and took["maxrss_B"] > took["least_B"]:
@@ -214,7 +213,7 @@ def _connecting(out: Result, facts: dict[str, Any]) -> dict[str, float]:
         "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
         "client_cpu_per_connection": facts["client_cpu_s"] / n,
     }
-    if rate := facts.get("rate"):  # so many connect as are offered
+    if rate := facts.get("rate"):  # throughput is then what was offered
         values = {m: values[m] for m in ("cpu_per_connection", "client_cpu_per_connection")}
         values |= {f"{m}_latency": out["latency"][m] for m in ("mean", "max")}
         values |= rates.window(out | {"transactions": n}, rate, facts["threads"])
@@ -223,8 +222,8 @@ def _connecting(out: Result, facts: dict[str, Any]) -> dict[str, float]:
 
 
 def counts_for(q: float, transactions: float, threads: int) -> bool:
-    """Whether a run is long enough for a quantile of its latency: `BEYOND` transactions took longer
-    (200 for the 95th percentile, 1,000 for the 99th), and each client made `A_CLIENT`."""
+    """Whether a run is long enough for a quantile of its latency: `BEYOND` transactions exceed it
+    (of 200 for the 95th percentile, of 1,000 for the 99th), and each client made `A_CLIENT`."""
     return transactions * (1 - q) >= BEYOND - 1e-9 and transactions >= A_CLIENT * threads
 
 
@@ -279,9 +278,9 @@ def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` without the percentiles, and what is known of a command's processor and memory, of a
-    thread count whose every run does not have them: the runs that lack one are the slower ones, or
-    the smaller ones."""
+    """`rows` without those percentiles, CPU times and peak memory that not every run of a workload
+    and thread count has: the runs that lack one are the slower or the smaller ones, so the others
+    would be no fair sample."""
     key = ["workload", "threads"]
     judged, cell = rows[~rows["warmup"]], pd.MultiIndex.from_frame(rows[key])
     every = judged.groupby(key)["run"].nunique()
@@ -299,8 +298,8 @@ def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:
 def _runs(
     campaign: Path | Opened, *, warmup: bool, file: str = ""
 ) -> Iterator[tuple[dict[str, Any], Run]]:
-    """The runs as they were written, or only those with `file`; damaged ones are among the problems of
-    `Opened.tidy_runs`."""
+    """(facts, run) of each run, or only of those with `file`; warm-ups only if `warmup`. Damaged runs
+    are left out: `Opened.tidy_runs` lists them as problems."""
     for run in opened(campaign).runs:
         with contextlib.suppress(Damaged):
             wanted = warmup or not run.facts["warmup"]
@@ -309,7 +308,7 @@ def _runs(
 
 
 def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
-    """The parts one after the other; no row without any."""
+    """The parts one after the other; an empty table without any."""
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
@@ -318,10 +317,10 @@ def _csv(run: Run, file: str) -> pd.DataFrame:
 
 
 def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
-    """Per-second rows: run block arm workload threads warmup start_s t_s tps.
+    """Per-second rows: t_s tps run start_s block arm workload threads warmup. workload: "" for all.
 
     `start_s` is the run's start in seconds since the campaign's first run. A run too short for a
-    row has its mean."""
+    row has one with its mean."""
     parts: list[pd.DataFrame] = []
     zero: float | None = None
     keep = ["block", "arm", "workload", "threads", "warmup"]
@@ -359,8 +358,8 @@ def _samples(campaign: Path | Opened, file: str, column: str) -> pd.DataFrame:
 
 
 def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFrame:
-    """Latency quantiles of each arm: columns arm q value_s lo hi (median run, at a rate block, and
-    the range that holds the middle half of them)."""
+    """Latency quantiles of each arm: columns arm q value_s lo hi: median and quartiles over runs; at a
+    rate over blocks, without saturated windows."""
     rows: list[tuple[str, float, float]] = []
     blocks: dict[tuple[str, int], list[Result]] = {}
     for facts, run in _runs(campaign, warmup=False):
@@ -386,7 +385,8 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
 
 
 def run_table(campaign: Path | Opened) -> pd.DataFrame:
-    """One row a run, damaged ones left out: what it was, how long it took, steal in s, warnings."""
+    """One row a run, damaged ones left out: columns run workload threads block pair position arm
+    warmup start slice_s exit_code steal_s warnings (one text)."""
     columns = ["run", "workload", "threads", "block", "pair", "position", "arm", "warmup", "start"]
     columns += ["slice_s", "exit_code", "steal_s", "warnings"]
     rows = [
@@ -398,7 +398,7 @@ def run_table(campaign: Path | Opened) -> pd.DataFrame:
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
     """What every process of a pipe did: columns run workload threads arm stage cpu_s wall_s, the
-    share of its looks in each state (runs, waits for input, waits for output, waits otherwise), and
+    share of samples in each state (runs, waits for input, waits for output, waits otherwise), and
     read_B, the bytes that it read from disk (NaN in earlier campaigns)."""
     rows = []
     for facts, run in _runs(campaign, warmup=False):
@@ -414,8 +414,8 @@ def stages(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def profiles(campaign: Path | Opened) -> pd.DataFrame:
-    """What `perf` saw of each run: columns run campaign block pair_id arm function share (of the
-    run's samples)."""
+    """The samples of `perf` in each run: columns run campaign block pair_id arm function share (of
+    the run's samples)."""
     parts, keep, file = [], ["campaign", "block", "pair_id", "arm"], "perf.csv"
     for facts, run in _runs(campaign, warmup=False, file=file):
         rows = _csv(run, file)
@@ -432,7 +432,7 @@ def fact_file(campaign: Place, name: str) -> Place:
 
 
 def measured_once(campaign: Path | Opened, name: str) -> pd.DataFrame:
-    """What was measured once in a campaign under this name; without rows where it was not."""
+    """What a campaign measured once under this name; an empty table if it did not."""
     path = fact_file(runs_folder(opened(campaign).folder), name)
     return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
 
@@ -464,9 +464,9 @@ def blocks(campaign: Path | Opened) -> list[Place]:
 
 
 def variables(campaign: Path | Opened) -> dict[str, dict[str, str]]:
-    """Arm -> all global variables read back with one of its runs: of the first workload that has them of
-    the most arms (a workload may set variables of its own, for all arms; which workload a block begins
-    with, and so has them, is a coin's choice)."""
+    """Arm -> all global variables, as read back with one of its runs. All are of one workload, because
+    a workload may set variables of its own: the first one that has them for most arms. They are read
+    with the first workload of a block, which is random."""
     campaign = opened(campaign)
     place = runs_folder(campaign.folder)
     of_workload: dict[str, dict[str, Run]] = {w["name"]: {} for w in campaign.meta["workloads"]}
@@ -488,10 +488,6 @@ _OWN = {  # differ between any two servers
     "relay_log_basename", "relay_log_index", "relay_log_info_file", "replica_load_tmpdir",
     "server_id", "server_uuid", "slave_load_tmpdir", "slow_query_log_file", "socket", "tmpdir",
 }  # fmt: skip
-# of a build or its place, or sized by its own code: not a default that somebody could keep
-_BUILD = re.compile(
-    r"(innodb_)?version.*|build_id|.*dir|optimizer_switch|(performance_schema|group_replication)_.*"
-)
 _NAMES = re.compile(
     r"address|networks|host|user|file$|path|dir$|_(ca|cert|key|priv)$|^(group_replication|wsrep)_"
 )
@@ -503,7 +499,7 @@ def names_machine(variable: str) -> bool:
 
 
 def _without_common(values: pd.Series) -> pd.Series:
-    """Lists such as optimizer_switch with only the items that they do not share."""
+    """One variable's values; of lists such as optimizer_switch only the items not shared by all."""
     items = [str(v).split(",") for v in values if pd.notna(v)]
     shared = set.intersection(*map(set, items)) if min(map(len, items)) > 1 else set()
     return values.map(

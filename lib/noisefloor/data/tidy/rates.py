@@ -13,17 +13,17 @@ from noisefloor.parse import RESOLUTION, histogram
 if TYPE_CHECKING:
     from noisefloor.data.tidy.numbers import Run
 
-_LEAST = 0.99  # share of what was offered that a server has to finish
+_LEAST = 0.99  # share of the arrived transactions that a server has to finish
 _DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
 
 
 def window(out: dict[str, Any], rate: float, clients: int) -> dict[str, float]:
-    """reached_rate (1/s), queue_length (mean number of transactions that no client had yet),
-    clients_busy (share of the samples in which every client had one; NaN without a sample) and
-    saturated (0 or 1) of what sysbench printed of one window.
+    """reached_rate (1/s), queue_length (mean number of waiting transactions), clients_busy (share
+    of the samples in which all `clients` were busy; NaN without a sample) and saturated (0 or 1) of
+    one window at `rate` (1/s). out: what sysbench printed.
 
-    Saturated: less than 99 % of the transactions that arrived were finished, more waited and ran
-    all through the second half than ever in the first, or the client could not offer the rate."""
+    Saturated: less than 99 % of the transactions that arrived were finished; or all through the
+    second half over `BEYOND` more waited and ran than ever in the first; or too few arrived."""
     n, seconds, queue = out["transactions"], out["duration_s"], out["queue"]
     waits, served = (np.asarray(queue.get(k, ()), float) for k in ("length", "concurrency"))
     inside = waits + served
@@ -43,9 +43,9 @@ def window(out: dict[str, Any], rate: float, clients: int) -> dict[str, float]:
 
 
 def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
-    """The tidy table with the percentiles of each block's transactions, all windows of a comparison
-    together, on the rows of its first window. Of a pair with a saturated window only `saturated`
-    and `steal` are left."""
+    """The tidy table with the latency percentiles of each block, pooled over all windows of a
+    comparison, as rows of its first window. Of a pair with a saturated window only `saturated` and
+    `steal` are left."""
     if not table["metric"].eq("saturated").any():
         return table
     flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
@@ -72,8 +72,8 @@ def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
 
 
 def pooled_quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
-    """Quantile -> seconds of the transactions of all these windows; those with `BEYOND` beyond
-    them."""
+    """Quantile -> seconds, over the transactions of all these windows; only the quantiles that at
+    least `BEYOND` transactions exceed."""
     buckets, counts = histogram(texts)
     n = counts.sum()
     return {q: within(buckets, counts, q) for q in asked if n * (1 - q) >= BEYOND - 1e-9}
@@ -81,7 +81,7 @@ def pooled_quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dic
 
 def within(buckets_s: np.ndarray, counts: np.ndarray, q: float) -> float:
     """Quantile `q` in s of a histogram of sysbench's. A bucket reaches half of RESOLUTION to either
-    side of its value, on the log scale; its transactions are taken to lie evenly in it."""
+    side of its value, on the log scale; its transactions are assumed to lie evenly in it."""
     total = np.cumsum(counts)
     rank = q * total[-1]
     at = min(int(np.searchsorted(total, rank)), len(counts) - 1)
@@ -90,7 +90,7 @@ def within(buckets_s: np.ndarray, counts: np.ndarray, q: float) -> float:
 
 
 def saturated(table: pd.DataFrame, baseline: str) -> dict[str, dict[str, list[int]]]:
-    """Workload -> arm -> [windows that were saturated for it or the baseline, all its windows]."""
+    """Workload -> arm -> [windows in which it or the baseline was saturated, all its windows]."""
     flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
     full = flags[flags["value"] > 0].groupby("workload")["pair_id"].agg(set).to_dict()
     counts: dict[str, dict[str, list[int]]] = {}

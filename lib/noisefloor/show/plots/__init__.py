@@ -51,7 +51,7 @@ def svg(figure: Figure, title: str = "", description: str = "", themed: bool = T
         figure.savefig(buffer, format="svg", facecolor=ground, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
-    text = re.sub(r"<[^>]+>", _rounded, text)  # places, no label
+    text = re.sub(r"<[^>]+>", _rounded, text)  # in tags only: labels stay
     text = re.sub(r"'?DejaVu Sans'?(, *[^;\"]*)?", "system-ui, sans-serif", text)
     if not themed:
         head = piece("alone", title, description)
@@ -59,9 +59,9 @@ def svg(figure: Figure, title: str = "", description: str = "", themed: bool = T
     text = text[text.index("<svg") :].replace("xlink:href", "href")
     text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
     text = _slim(text)
-    drawn = re.sub(r'(id="|="#|url\(#)[^")]+', r"\1", text)  # an id is of places before rounding
+    drawn = re.sub(r'(id="|="#|url\(#)[^")]+', r"\1", text)  # ids depend on unrounded places
     prefix = "f" + hashlib.sha256((title + description + drawn).encode()).hexdigest()[:6]
-    used = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # others are only weight
+    used = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # other ids are dropped
     short = {name: f"{prefix}{i}" for i, name in enumerate(used)}
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{short[m[1]]}"' if m[1] in used else "", text)
     text = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
@@ -76,8 +76,8 @@ def _rounded(tag: re.Match[str]) -> str:
 
 
 def _slim(text: str) -> str:
-    """SVG of a third less: no line ends, turns by nothing, and for marks of one kind the clip and
-    the style once instead of at each."""
+    """The SVG a third shorter: no line ends, no rotations by 0, and one clip and one style for all
+    neighbouring marks of one kind."""
     text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><")
     text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
     marks = r'(<g clip-path="[^"]*">)<use[^>]*/></g>(?:\1<use[^>]*/></g>)+'
@@ -106,7 +106,7 @@ def alt(verdicts: pd.DataFrame) -> str:
     for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
         rate = getattr(row, "rate", 0)
         where = f"at {rate:,.0f} a second" if rate > 0 else threads_label(row.threads, joint)
-        where = getattr(row, "label", where) if joint else where  # a claim says of which counts
+        where = getattr(row, "label", where) if joint else where  # a claim names its counts
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
             f"{f' {where}' if where else ''}, {arm_label(row.arm)} against {row.baseline}: "
@@ -116,7 +116,7 @@ def alt(verdicts: pd.DataFrame) -> str:
 
 
 def sittings_alt(each: pd.DataFrame, both: pd.DataFrame) -> str:
-    """Alternative text of `sittings`: the campaigns of each processor, and what they say together."""
+    """Alternative text of `sittings_figure`: the campaigns of each processor, alone and together."""
     whole: Any
     parts = []
     for whole in both.itertuples():

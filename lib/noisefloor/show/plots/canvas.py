@@ -62,7 +62,7 @@ class Palette:
         }
 
 
-PAGE = Palette()  # of the notebook at hand, as `theme` sets it
+PAGE = Palette()  # of the current notebook, set by `theme`
 
 
 def theme(arms: Sequence[Arm | str] = ()) -> None:
@@ -83,8 +83,8 @@ def _style() -> None:
 
 
 def _lab_css() -> str:
-    """The parts' style for JupyterLab, whose theme and not the system says light or dark, and whose
-    own rules for what a cell shows give way."""
+    """The style of the parts for JupyterLab: its theme, not the system, says light or dark,
+    and its own rules for output are overridden."""
     inks, rules = re.split(r"(?=/\* verdict \*/)", PARTS_CSS.read_text())
     system = r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root"
     inks = re.sub(system, '@media all { body[data-jp-theme-light="false"]', inks)
@@ -112,7 +112,7 @@ def responsive(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
 
 
 def _nothing(*_args: object, narrow: bool = False, **_options: object) -> Figure:
-    """Instead of a figure for which a campaign has no value: a sentence that says so."""
+    """A sentence in place of a figure for which a campaign has no value."""
     figure = Figure(figsize=((NARROW if narrow else WIDE) / 72, 44 / 72))
     figure.text(0, 0.5, "No run of this campaign has a value for this figure.", va="center")
     return figure
@@ -291,7 +291,7 @@ def bands(ax: Axes, places: Sequence[float], margins: pd.Series) -> None:
 
 
 def away(change: Any) -> Any:
-    """The size of a change whichever its direction: -50 % is as far away as +100 %."""
+    """The size of a change (percent) in either direction: -50 % is as far away as +100 %."""
     return _percent(np.abs(_log(change)))
 
 
@@ -301,13 +301,13 @@ def mirror(change: Any) -> Any:
 
 
 def cut(change: Any, limit: float | tuple[float, float]) -> Any:
-    """Changes, no farther away than `limit`, or between two of them."""
+    """Changes clipped to `limit` in both directions (`away`), or to (lower, upper) ends."""
     return np.clip(change, *(limit if isinstance(limit, tuple) else (mirror(limit), limit)))
 
 
 def farthest(frame: pd.DataFrame) -> float:
-    """How far away a change may be on an axis, in percent: everything that matters, not every
-    endless interval."""
+    """The limit of an axis for the changes in `frame`, in percent (`away`): the changes and the margin
+    fit, very long intervals are cut."""
     far = away(frame[ENDS].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
     centre, margin = np.nan_to_num(far["change_pct"].max()), frame["margin_pct"].min()
     ends = far[["lo_pct", "hi_pct"]].max(axis=1).dropna()
@@ -321,7 +321,7 @@ def farthest(frame: pd.DataFrame) -> float:
 def span(
     frame: pd.DataFrame, margin: float, limit: float, beside: Iterable[float] = ()
 ) -> tuple[float, float]:
-    """Lower and upper end of an axis for the changes in `frame` and those `beside`."""
+    """(lower, upper) end of an axis for the changes in `frame`, cut at `limit`, and those `beside`."""
     values = [*cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
     return np.nanmin([mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
 
@@ -334,7 +334,7 @@ def whisker(
     level: bool = False,
     **style: Any,
 ) -> None:
-    """An interval as a thick bar; an end beyond the axis gets an arrow instead."""
+    """An interval as a thick bar at `x`; an end beyond the axis is an arrow. level: horizontal."""
     style = {"lw": 7, "alpha": 0.38, "zorder": 3} | style
     if any(pd.isna(e) for e in ends):
         return
@@ -362,7 +362,7 @@ def point(
 
 
 def is_range(row: Any) -> bool:
-    """Whether the ends of a row are no interval, but the range of those of its sittings."""
+    """Whether the ends of a row are the range of its sittings, not an interval."""
     return row.verdict in (PROVISIONAL, "") and getattr(row, "ranged", 0) == 1
 
 
@@ -389,7 +389,7 @@ def change_and_interval(row: Any) -> list[str]:
 
 
 def numbers(row: Any) -> str:
-    """The same in one: `+1.0 % (−1.2 to +3.4 %)`."""
+    """Change and interval in one text: `+1.0 % (−1.2 to +3.4 %)`."""
     return amounts.around(*change_and_interval(row))
 
 
@@ -405,10 +405,10 @@ def judged(
 
 
 def apart(figure: Figure) -> None:
-    """Raise the words of verdicts that would cover others, and the end of an axis that they would
-    leave, as the layout places them."""
+    """Raise the words of verdicts that would cover others, and the upper end of an axis that they
+    would leave; then the layout is fixed."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # it stays as it is now
+    figure.set_layout_engine("none")  # the layout stays as it is now
     axes: list[Axes] = figure.axes
     for ax in axes:
         notes = getattr(ax, "words", ())
@@ -426,7 +426,7 @@ def apart(figure: Figure) -> None:
 
 
 def _raised(notes: Iterable[Annotation]) -> float:
-    """Raise each of the notes above those that it would cover; the upper end of all."""
+    """Raise each of the notes above those that it would cover. Returns their upper end (pixels)."""
     placed: list[Any] = []
     for note in sorted(notes, key=lambda n: n.get_window_extent().y0):
         box = note.get_window_extent().expanded(1.06, 1)

@@ -1,4 +1,4 @@
-"""What verdicts are made of: pairs, runs and the seconds in them."""
+"""Figures of what verdicts are computed from: pairs, runs and the seconds in them."""
 
 import math
 from itertools import product
@@ -166,7 +166,7 @@ def timeline(intervals: pd.DataFrame, *, narrow: bool = False) -> Figure:
 def over_time(
     frame: pd.DataFrame, column: str, label: str, since: str, *, narrow: bool = False
 ) -> Figure:
-    """What was sampled in each run: the median run of each arm and the middle half of its runs.
+    """A sampled value over time: of each arm the median and the middle half of its runs.
 
     `frame`: run, arm, t_s and `column`; `label`: what it is; `since`: from when its seconds count."""
     ink = PAGE.of(frame)

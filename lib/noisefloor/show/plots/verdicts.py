@@ -1,4 +1,4 @@
-"""Comparisons: against thread count, row by row, over campaigns, step by step."""
+"""Comparisons: against thread count and load, row by row, over campaigns."""
 
 import math
 import textwrap
@@ -74,7 +74,7 @@ def threads_figure(
         engine.set(rect=(0, 0, 1 - _ASIDE / canvas.WIDE, 1))
     scales = [_reach(panel, list(published["change_pct"])) for panel in panels]
     if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
-        lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
+        lows, highs, limits = zip(*scales, strict=True)  # one metric, one scale
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
     ink = palette.of(verdicts) | {"band": BAND, "base": MUTED}
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=False):
@@ -115,7 +115,7 @@ def _same(margin: float, between: str = " ") -> str:
 
 
 def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, float]:
-    """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
+    """(lower end, upper end, limit where changes are cut) of a panel without the words in it."""
     real = panel[~panel["control"]] if not panel["control"].all() else panel
     limit = max([canvas.farthest(real), *(1.2 * canvas.away(x) for x in beside)])
     return *canvas.span(real[ENDS], panel["margin_pct"].max(), limit, beside), limit
@@ -205,7 +205,7 @@ def _against_threads(
 
 def _words(row: Any, short: bool, sized: bool = False) -> str:
     """Verdict and change of a point; `short`: in short lines, with the change only if `sized`."""
-    word = canvas.verdict_label(row, True)  # that it is a range shows the thin bar
+    word = canvas.verdict_label(row, True)  # the thin bar shows that it is a range
     word = textwrap.fill(word, 7, break_long_words=False) if short else word
     return f"{word}\n{canvas.size(row)}".strip() if sized or not short else word
 
@@ -232,7 +232,7 @@ def load_figure(
     shape = shape if narrow else {"columns": 2, "width_ratios": [1.25, 1]}
     figure, (top, low) = canvas.sheet(narrow, 470 if narrow else 340, sharex=True, **shape)
     rates = sorted(latencies["rate"].unique())
-    end = 1.16 * max(rates[-1], capacity)  # half a word beyond
+    end = 1.16 * max(rates[-1], capacity)  # room for half a word
     names: dict[Any, str] = {}
     for arm, part in latencies.groupby("arm", sort=False):
         line = {"color": ink[arm], "ms": 6, "lw": 1.8}
@@ -263,7 +263,7 @@ def load_figure(
         place = {arm: 0.03 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
         alike = {canvas.verdict_label(row, True) for row in rows.itertuples()}
         short = narrow or len(rows) > 4
-        once = alike.pop() if short and len(alike) == 1 else ""  # all have one word: said above
+        once = alike.pop() if short and len(alike) == 1 else ""  # one word for all, above them
         for row in rows.itertuples():
             words = "" if once else _words(row, short)
             canvas.judged(
@@ -318,7 +318,7 @@ def dots(
 
 
 def _called(row: Row, column: str, short: bool = False) -> str:
-    """What the cell of a column is called in the name of a row."""
+    """The text of a column's value in the name of a row."""
     if column == "threads":
         return "all thread counts" if row["joint"] else counted(row[column])
     if column == "metric":
@@ -335,9 +335,9 @@ def _row_name(row: Row, names: Sequence[str]) -> str:
 @canvas.responsive
 def history_figure(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
-    server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
-    processor say together. Behind the newest campaign, as a grey band, where those before it predict
-    it.
+    server build and, if they differ, machine; below them, as diamonds, what the campaigns of each
+    processor say together. A grey band behind the newest campaign is the range that those before it
+    predict.
 
     `frame`: verdict rows with the columns campaign, date, engine, machine, processor and sittings, as
     `store.history` returns them.
@@ -374,9 +374,9 @@ def sittings_label(sittings: float) -> str:
 def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
     date, builds and the share of the cores that the host took; below them as a diamond what they say
-    together, and as a thin bar the range in which the next campaign is to be expected.
+    together, and as a thin bar the range in which the next campaign is expected.
 
-    `each`: rows of `results.Results.forest`; `both`: rows of its verdict table, one a processor.
+    `each`: rows of `results.forest`; `both`: rows of the verdict table, one a processor.
     """
     days = each["processor"] + each["date"].str[:10]
     shown = 10 if narrow or days.is_unique else 16  # characters of a date
@@ -388,7 +388,7 @@ def sittings_figure(each: pd.DataFrame, both: pd.DataFrame, *, narrow: bool = Fa
             date = row["date"][:shown].replace("T", " ")
             steal = f"steal {row['steal_pct']:.1f}\u202f%" * bool(pd.notna(row["steal_pct"]))
             named.append((on, ", ".join(filter(None, (date, row["series"], steal)))))
-            rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
+            rows.append(row | {"verdict": "", "mark": "o"})  # the word is given for all together
         named.append((on, sittings_label(whole["sittings"])))
         rows.append(whole | {"mark": "D"})
         if pd.notna(whole["next_lo_pct"]):

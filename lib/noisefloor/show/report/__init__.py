@@ -1,5 +1,5 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
-Each module reads only from those above it: words, alarm, statement, pieces, answers, behind,
+Each module imports only from those before it: words, alarm, statement, pieces, answers, behind,
 notebooks, arguments, execute, layout, pages, verified, site, batch."""
 # ruff: noqa: F401
 

@@ -13,11 +13,11 @@ from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import amounts
 from noisefloor.text.answers import MOST_LINES
 
-FEW = 3  # comparisons that a line tells one by one
+FEW = 3  # comparisons that a line names one by one
 
 
 def alarm_lines(history: pd.DataFrame) -> list[str]:
-    """The answer in at most five lines: what each newest campaign is, those outside first, then what
+    """The answer in at most five lines: one for each newest campaign, those outside first, then what
     would decide it. history: rows with the columns of `alarm.checked`."""
     rows = history[history["answer"].ne("")]
     if rows.empty:
@@ -42,8 +42,8 @@ def alarm_lines(history: pd.DataFrame) -> list[str]:
 
 
 def _line(rows: Sequence[Mapping[Any, Any]], several: Sequence[str], where: str) -> str:
-    """What the comparisons of one campaign say together. several: columns that name a comparison
-    beside its metric; where: the processor, where there is more than one."""
+    """The line of one campaign, over all its comparisons. several: columns that name a comparison
+    beside its metric; where: the processor, if there are several."""
     by_answer: dict[str, list[str]] = {}
     for row in rows:
         by_answer.setdefault(row["answer"], []).append(_comparison(row, several))
@@ -78,13 +78,13 @@ def _comparison(row: Mapping[Any, Any], several: Sequence[str]) -> str:
 
 
 def _few(parts: Sequence[str]) -> str:
-    """The first parts of an enumeration, and how many more there are."""
+    """The first parts of a list, and how many more there are."""
     more = [f"{len(parts) - FEW} more"] if len(parts) > FEW else []
     return "; ".join([*parts[:FEW], *more])
 
 
 def _another_sitting(row: Row) -> str:
-    """How to measure once more what a row is about."""
+    """How to measure the comparison of a row once more."""
     question = f" --question {row['question']}" if row["question"] else ""
     run = f"noisefloor run {row['study']}{question} --profile {row['profile']}"
     command = f": {run}, then noisefloor store" if row["study"] in studies.STUDIES else ""

@@ -28,8 +28,8 @@ from noisefloor.show.report.pieces import (
 )
 from noisefloor.show.rows import ENDS, arm_label, differing, is_control, is_joint, metric_label
 
-FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
-MANY = 20  # more of them are drawn over all thread counts alone
+FEW = 6  # comparisons that the table of questions lists one by one; sentences of an archive's box
+MANY = 20  # of more comparisons a figure draws only those over all thread counts
 COSTS = [*THROUGHPUT, *PROCESSOR]
 _LISTS = TOLD["lists"]
 
@@ -38,8 +38,8 @@ _LISTS = TOLD["lists"]
 
 
 def asked(study: str, given: Mapping[str, Any]) -> Request:
-    """What a new campaign of a study is asked for: those of a notebook's parameters that say what is
-    measured, and on whose server. Raises StudyError where one of them has no value."""
+    """The Request for a new campaign of a study, from a notebook's variables (`given`). Raises
+    StudyError if one of those that say what is measured has no value."""
     spare = {"settings", "workload", "lua", "rate", "allow"}  # of an own study
     spare = {"question"} if study == "own-study" else spare
     spare |= {"old"} if study != "version-upgrade" else set()
@@ -53,8 +53,8 @@ def asked(study: str, given: Mapping[str, Any]) -> Request:
 
 def open_page(study: str, given: Mapping[str, Any]) -> Results:
     """The campaigns of a study's page, opened. `given`: a notebook's variables. Its parameter
-    `campaign` names them, with commas between, and they keep what they were made with; where it is
-    empty, what the other ones ask for is measured now, and shown with the study's other questions."""
+    `campaign` names them, with commas between, and they keep what they were made with. If it is empty,
+    what the others ask for is measured now, and opened with the study's other questions."""
     if campaign := given.get("campaign", ""):
         return results.load(*results.named(campaign))
     from noisefloor.measure import collect
@@ -64,14 +64,14 @@ def open_page(study: str, given: Mapping[str, Any]) -> Results:
 
 
 def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
-    """The head of a study's page: the order of its arms, the tables beside the page, and the box
-    with both costs of `arm`. `answer`: sentences below them."""
+    """The head of a study's page: set the colours of its arms, store the tables beside the page, and
+    return the box with both costs of `arm` (default: the first). `answer`: sentences below them."""
     plots.theme(r.study.compared)
     leads = results.headlines(r, arm)
     page, first = studies.page_of(r.study.name, r.study.key), results.leading(r).study
     was, engine = first.baseline.name, r.meta.get("engine")
     label = engine.get("label", "") if isinstance(engine, dict) else ""  # an archive's is a text
-    was = label if was == label.partition(" ")[0] else was  # the machine's own, whatever it is
+    was = label if was == label.partition(" ")[0] else was  # a product's name gets its version
     asks = studies.asks(r.study.name, r.study.key, was, first.arms[0].name)
     save(r.verdicts, page, r.meta, r=r, title=asks or r.study.title, raw=r.sources, primary=leads)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
@@ -80,9 +80,9 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
 def archived(
     r: Archive, rows: pd.DataFrame, leads: Sequence[str], agreed: str, contrary: str
 ) -> Shown:
-    """The head of an archive's page: a sentence for each arm, whether its claims `agreed`, and from its
-    about.toml what to do, beside what is `contrary` to it, how often, when and where it was measured.
-    Where `rows`, its comparisons, are one: as of a study."""
+    """The head of an archive's page: a sentence for each arm (`leads`), if its claims `agreed`, what
+    is `contrary` to its sentences, and from its about.toml the advice and how often it was measured. If
+    `rows`, its comparisons, are only one: as `begin`."""
     lines = [*filter(None, (agreed, contrary))]
     if len(rows) == 1:
         return begin(r, answer=" ".join(lines))
@@ -110,9 +110,8 @@ def figure(
     alt: str = "",
     data: pd.DataFrame | None = None,
 ) -> Shown | None:
-    """A figure of rows of the verdict table: they give its alternative text (after `alt`), the
-    caption where there is none, and the data. Of no rows a sentence says that there is no figure; None
-    for rows: nothing."""
+    """A figure of rows of the verdict table: these give its alternative text (after `alt`), and the
+    caption and the data if none are given. No row: a sentence that says so; None for rows: None."""
     if rows is None:
         return None
     if not len(rows):
@@ -134,8 +133,8 @@ def threads_section(
     metrics: Sequence[str] = COSTS,
     published: pd.DataFrame | None = None,
 ) -> Shown | None:
-    """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
-    and over it what was `published`; where that was not measured, the command that would."""
+    """The change against thread counts: of `rows`, or of both costs at maximum throughput, with what was
+    `published` over it; if that was not measured, the command that would."""
     part = results.capacity(r)
     if part.study.workloads[0].rate and (rows is None or rows.empty):
         return answer(r, "headline")
@@ -182,7 +181,7 @@ def lead_figure(r: Results) -> Shown | None:
 
 
 def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
-    """A load curve whose arms have the p99 of the baseline times their change, as the tables have it."""
+    """A load curve, with p99 of each arm as the baseline's times its change, as in the tables."""
     key = ["rate", "arm"]
     changes = p99.drop_duplicates(key).set_index(key)["change_pct"]
     base = points[points["arm"].isin(p99["baseline"])].set_index("rate")["p99_s"]
@@ -192,8 +191,8 @@ def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
 
 
 def shared() -> str:
-    """How much of a known difference two servers that share the cores tell, as calibrated: a sentence;
-    "" before that is known."""
+    """A sentence: how much of a known difference shows where two servers share the cores, as
+    calibrated; "" if that is not known."""
     known = json.loads(paths.noise_file("recovered", local=False).read_text(encoding="utf-8"))
     both = [known.get(m) for m in ("mean_latency", PROCESSOR[0])]
     if not all(both):
@@ -235,9 +234,9 @@ def _known(value: float) -> float | None:
 
 
 def sittings_section(r: Results, arm: str = "") -> Shown:
-    """The campaigns of each comparison that the page leads with, one by one, with what they say
-    together, processor by processor; and folded which campaigns were left out. Of a single campaign
-    of a question that asks for no other a sentence."""
+    """Forests of the comparisons that the page leads with: each campaign, and all together, processor by
+    processor; folded: which campaigns were left out. If there is one campaign of a question that asks
+    for no other: a sentence."""
     forests = []
     for row in results.headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
         forests.append(_forest(r, row))
@@ -324,9 +323,9 @@ def some(frame: pd.DataFrame, caption: str) -> Shown | None:
 
 
 def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | None:
-    """The answer to a question of the study: its comparisons as a figure with the verdicts in
-    words, of `metrics` alone where they are given; where it was not measured, the command that
-    would. Of very many comparisons those over all thread counts."""
+    """The answer to a question of the study: a figure of its comparisons, with the verdicts in words.
+    metrics: these alone; (): those that the question is about. If it was not measured: the command
+    that would. Of more than MANY comparisons only those over all thread counts."""
     rows = results.answering(r, question)
     if rows.empty:
         return remark("This question is not measured yet. To measure it:", command(r, question))
@@ -356,7 +355,7 @@ def questions_section(r: Results) -> Shown:
 
 
 def _asked_about(r: Results, rows: pd.DataFrame) -> pd.DataFrame:
-    """Those in the metrics that a question is about, workloads in the order of the study."""
+    """The rows in the metrics that the study is about, workloads in the order of the study."""
     metrics = {m for w in r.study.workloads for m in w.deciding}
     order = [w.name for w in r.study.workloads]
     kept = rows[rows["metric"].isin(metrics | {*PROCESSOR, *THROUGHPUT, *_LISTS["more"]})]
@@ -364,7 +363,7 @@ def _asked_about(r: Results, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_all(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of several thread counts the rows over all of them."""
+    """The joint rows, and those of comparisons without a joint row."""
     key = ["workload", "metric", "arm"]
     joint = rows[is_joint(rows)]
     alone = rows.set_index(key).index.isin(joint.set_index(key).index)
@@ -387,16 +386,16 @@ def _verdicts(r: Results, rows: pd.DataFrame) -> str:
 
 
 def _counted(rows: pd.DataFrame) -> list[tuple[str, str, int]]:
-    """How often each verdict is given."""
+    """[(verdict, its word, how often it is given)], the most frequent first."""
     counts = rows.assign(word=rows.apply(words.word, axis=1)).groupby(["verdict", "word"]).size()
     turn: Iterable[Any] = counts.sort_values(ascending=False, kind="stable").items()
     return [(verdict, word, n) for (verdict, word), n in turn]
 
 
 def command(r: Results, question: str) -> str:
-    """The command that measures a question as the page's own campaign was measured; of a page on
-    its user's own question, that one. It lacks ``--allow`` and ``--clients``; for another question
-    than the campaign's it lacks ``--threads`` and ``--budget``, too."""
+    """The command that measures a question as the page's own campaign was measured; for a page on
+    the user's own question, the command of that. It lacks ``--allow`` and ``--clients``; for another
+    question than the campaign's it lacks ``--threads`` and ``--budget``, too."""
     s, given = r.study, r.meta.get("parameters", {})
     if "commands" in given:
         line = ["noisefloor", "time", "--seconds", f"{given['seconds']:g}"]

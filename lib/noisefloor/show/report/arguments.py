@@ -14,15 +14,15 @@ from noisefloor.parse import secrets
 from noisefloor.show.report.notebooks import refused
 from noisefloor.text import Refusal
 
-CAMPAIGNS = ("campaign", "campaigns")  # their names, or ""
+CAMPAIGNS = ("campaign", "campaigns")  # parameters that name campaigns; "" for none
 _OPENED = ("source", "against")  # a campaign's name or the path of an archive
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError)
 
 
 class _Parameter(NamedTuple):
-    """One line of a notebook's parameters cell; `like`: a value of its type, which an empty list
-    names in its comment."""
+    """One line of a notebook's parameters cell; `like`: a value of its type, for an empty list the
+    one in its comment."""
 
     name: str
     default: Any
@@ -64,8 +64,8 @@ def parameters(notebook: Path) -> dict[str, _Parameter]:
 
 def checked(notebook: Path, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """`given` values (text as from a command line, or Python values) in the types of the
-    notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, or a
-    campaign that does not exist."""
+    notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, a
+    password, or a campaign that does not exist or has not ended."""
     known, study, result = parameters(notebook), notebook.stem, {}
     for name, value in (given or {}).items():
         if name not in known:

@@ -21,8 +21,8 @@ from noisefloor.show.report.site import index
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.studies import STUDIES, headline, load, page_of
 
-_NAMED = ("mariadb-upgrade", "calibration", "published-claims")  # made where they are named
-_Job = tuple[str, dict[str, Any] | None, bool]  # study, its parameters, whether it measures first
+_NAMED = ("mariadb-upgrade", "calibration", "published-claims")  # made when named, or recorded
+_Job = tuple[str, dict[str, Any] | None, bool]  # study, its parameters, whether to measure first
 _Result = tuple[str, Any, float]  # study; its page, or the sentence of what went wrong; seconds
 
 
@@ -40,8 +40,8 @@ def leading_campaign(study: str) -> str | None:
 
 def _newest(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | None:
     """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
-    live, or in the `folders` alone. With `leading` a short one only where there is no other, and one of
-    the first of these questions that has any."""
+    live, or in the `folders` alone. With `leading`: one of the first of these questions that has any,
+    and a short one only if there is no other."""
     turn = {key: -n for n, key in reversed([*enumerate(leading)])}
     every: list[tuple[dict[str, Any], Path]] = []
     for place in folders or (paths.recorded(), paths.runs()):
@@ -65,10 +65,10 @@ def _newest(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | No
 def plan(
     names: Sequence[str] = (), profile: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[_Job]:
-    """What `render_all` will do, all checked before anything runs. Profile `recorded`: each
-    study's recorded campaigns, all that are on the page of its newest one, the questions with their
-    own page, and the published archives; one without any has None for parameters.
-    Raises ReportError, code 2, for a wrong name or parameter."""
+    """The jobs for `render_all`, all checked before anything runs. Profile `recorded`: each study with
+    its newest recorded campaign and those on the same page, the questions with their own page, and
+    the published archives; a study without a recorded campaign has None for parameters.
+    Raises ReportError, code 2, for a wrong name or parameter, or a named study without a campaign."""
     archives = published_archives()
     every = (*studies(), *of_questions(), *archives)
     live = (study for study in studies() if study not in _NAMED)
@@ -90,7 +90,7 @@ def plan(
 
 def published_archives() -> dict[str, dict[str, Any]]:
     """{page: parameters of its notebook} of the tables in data/raw/published/archives, as the
-    about.toml beside them has it."""
+    about.toml beside them gives them."""
     by_page = {}
     for file in sorted(paths.published().glob("archives/*/about.toml")):
         given = tomllib.loads(file.read_text())["page"]
@@ -162,10 +162,10 @@ def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page_name(study: str, values: dict[str, Any]) -> str:
-    """The name of a page: the study's, or that of the question of its user's."""
+    """The name of a page: the study's; of a user's own question that of its campaign."""
     if study not in MEASURED_BY or not values.get("campaign"):
         return study
-    values.pop("lua", None)  # the campaign knows it, and a path tells where
+    values.pop("lua", None)  # the campaign knows it, and its path may name somebody
     facts = tidy.meta(results.named(values["campaign"])[0])
     return page_of(facts["study"], facts.get("key", ""))
 
@@ -180,9 +180,9 @@ def render_all(
     timeout: float = 3600,
     say: Callable[[str], object] = print,
 ) -> list[_Result]:
-    """Measure what is live, one study after another, then render every job of `plan` in parallel
-    processes. One failure does not stop the others. Returns what became of each, and writes the
-    index. `timeout`: seconds a cell; `say` is called with each result."""
+    """Measure what is live, one study after another, render every job of `plan` in parallel processes,
+    and write the index. A failure does not stop the others. Returns of each: study; its page, the error
+    or "no recorded campaign"; seconds. `timeout`: seconds a cell; `say` is called with each as a line."""
     pages = Path(out or paths.reports()).resolve()
     pages.mkdir(parents=True, exist_ok=True)
     rows: list[_Result] = []

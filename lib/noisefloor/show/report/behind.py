@@ -35,8 +35,8 @@ _LISTS = TOLD["lists"]
 
 
 def absolute(r: Results) -> Shown | None:
-    """What the leading campaign of each question is about, in units: its baseline, and what the
-    change makes of it. Those of other questions are folded: never two campaigns in one table."""
+    """The leading campaign of each question in units: its baseline, and the value after the change. Each
+    has a table of its own; those of other questions are folded. None without a row."""
     first, *rest = (_units(r, part) for part in r.parts)
     rest = [table_ for table_ in rest if table_ is not None]
     more = fold(f"In units: {len(rest)} more question{'s' * (len(rest) > 1)}", *rest)
@@ -44,9 +44,9 @@ def absolute(r: Results) -> Shown | None:
 
 
 def _units(r: Results, part: Results) -> Shown | None:
-    """The table of one question: a row a metric, thread count and arm. The baseline is that of the
-    leading campaign's own pairs, and what the change of all its sittings makes of it is computed from
-    both as they are printed."""
+    """The table of one question: a row a metric, thread count and arm. The baseline is the median in
+    the leading campaign's pairs; the value after the change of all sittings is computed from both as
+    they are printed. None without a row."""
     work, rows = results.main_workload(part), []
     judged = r.of(work, control=False, question=part.study.key)
     judged = judged[~judged["joint"]]
@@ -102,7 +102,7 @@ def expectation(r: Results) -> Shown | None:
 
 
 def rule(r: Results) -> Shown:
-    """How a word is given: the margins of the page's metrics, how many words it prints."""
+    """A sentence: the rule, the margins of the page's metrics, how many comparisons have a word."""
     judged = r.verdicts[~r.verdicts["control"] & r.verdicts["verdict"].ne("")]
     margins: dict[float, list[str]] = {}
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
@@ -116,8 +116,8 @@ def rule(r: Results) -> Shown:
 
 
 def outcome(r: Results) -> Shown:
-    """What the leading campaign of each question declared before it measured, what became of it, and
-    what the host took meanwhile."""
+    """A table: what the leading campaign of each question declared before it measured, what it reached,
+    and how much of the cores the host took meanwhile."""
     rows = pd.DataFrame([_outcome(part) for part in r.parts])
     machines = [words.machine(p.meta) for p in r.parts]
     if len(set(machines)) > 1:
@@ -155,7 +155,7 @@ def _outcome(part: Results) -> dict[str, Any]:
 
 
 def _steal(part: Results) -> str:
-    """`OFF 3.1 %, ON 3.2 %`: the share of the cores that the host took, in the mean of the runs of
+    """`OFF 3.1 %, ON 3.2 %`: the share of the cores that the host took, averaged over the runs of
     each arm."""
     host = part.meta.get("host")
     cores = (host.get("cores") if isinstance(host, dict) else None) or 1
@@ -168,8 +168,8 @@ def _steal(part: Results) -> str:
 
 
 def transfers(r: Results) -> Shown:
-    """What the answer was measured on, processor by processor, and in time of the processor: a table
-    of words made from the campaigns' numbers."""
+    """A table in words of what the answer depends on: each processor, load, cipher, data and disk, and
+    its price in processor time."""
     study, disk = r.study, (r.meta.get("host") or {}).get("disk") or {}
     fio = r.meta.get("disk") or {}
     rates, pool = r.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
@@ -206,7 +206,7 @@ def transfers(r: Results) -> Shown:
 
 
 def _saturation(r: Results) -> str:
-    """From which thread count on more threads bring hardly more throughput, in words."""
+    """A sentence: which thread counts reach the same throughput, or that it still grows; else ""."""
     for rate in THROUGHPUT:
         rows = r.parts[0].judged(results.main_workload(r), rate)
         if rate == "wall" or rows.empty:
@@ -221,8 +221,8 @@ def _saturation(r: Results) -> str:
 
 
 def _prices(r: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
-    """What the change costs in time of the processor, on each that it was measured on, and how to
-    make one's own percentage of it."""
+    """[(heading, sentence)]: what the change costs in processor time, on each processor where it was
+    measured, and how readers compute their own percentage from it."""
     lead = next((x for x in leads if x["metric"] in TOLD["prices"]), None)
     prices: list[tuple[str, str]] = []
     placed = [] if lead is None else words.placed(lead, r)
@@ -250,7 +250,7 @@ def _prices(r: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def comparisons(r: Results) -> Shown | None:
-    """The verdict table: throughput, processor time and what decides; the rest folded."""
+    """The verdict table: throughput, processor time and deciding metrics; the rest folded."""
     deciding = {m for w in r.study.workloads for m in w.deciding}
     verdicts = r.verdicts
     main = {*PROCESSOR, *THROUGHPUT, *_LISTS["leading"]}
@@ -284,8 +284,8 @@ def settings(r: Results) -> Shown | None:
 
 
 def _configured(r: Results) -> Shown:
-    """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
-    runs, or for another question."""
+    """The my.cnf of each arm without its folders, to be copied; as comments what is set at run time, in
+    the environment, or for another question."""
     blocks, every = [], [work for part in r.parts for work in part.study.workloads]
     under: dict[str, list[str]] = {}  # what is set -> the workloads that it is set for
     for work in every:

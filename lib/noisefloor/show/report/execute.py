@@ -22,7 +22,7 @@ def execute(source: Path, target: Path, values: dict[str, Any], timeout: float) 
     from traitlets.config import Config
 
     class Kernel(AsyncKernelManager):
-        """What cells say comes as messages; what Jupyter says as a kernel ends is for nobody."""
+        """Without stderr: cells print through messages; only Jupyter writes there, as it ends."""
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **given: Any) -> None:
             given["env"] = {**given.get("env", os.environ), OUT: str(target.parent)}
@@ -53,7 +53,7 @@ def execute(source: Path, target: Path, values: dict[str, Any], timeout: float) 
         ) from None
     except CellTimeoutError:
         raise ReportError(f"{name} stopped: a cell took longer than {timeout} s") from None
-    except RuntimeError as problem:  # a kernel that died before it answered has no class of its own
+    except RuntimeError as problem:  # an early death of the kernel has no class of its own
         if not isinstance(problem, DeadKernelError) and "Kernel died" not in str(problem):
             raise
         raise ReportError(f"{name} stopped: its kernel was killed or died") from None

@@ -70,14 +70,14 @@ def page_of(
 
 
 def _raw_links(facts: dict[str, Any], out: Path) -> list[tuple[str, str]]:
-    """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none
-    where they do not lie in one project."""
+    """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none if
+    `out` lies outside the project."""
     root, links = paths.root(), []
     if not out.is_relative_to(root):
         return []
     folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
     for folder in folders:
-        # a web server shows no folder without a README
+        # web servers may not list a folder, so a file in it is linked
         files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
         href = os.path.relpath(folder / (files or [""])[0], out) + ("" if files else "/")
         links.append((href, folder.name))
@@ -85,14 +85,14 @@ def _raw_links(facts: dict[str, Any], out: Path) -> list[tuple[str, str]]:
 
 
 def facts_of(page: Path) -> dict[str, Any]:
-    """What lies beside a page as JSON; {} where nothing does."""
+    """The facts of a page, from the JSON beside it; {} if there is none."""
     beside = page.with_suffix(".json")
     return json.loads(beside.read_text()) if beside.exists() else {}
 
 
 def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
-    """(title, body, contents) of a page: its first h1 is its title, every other heading has an id
-    of its own, and the contents are (id, text) of h2."""
+    """(title, body, contents) of a page: the first h1 becomes the title and is left out, each other
+    heading gets an id of its own, and the contents are (id, text) of each h2."""
     if first := re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S):
         title, body = text_of_html(first[1]).strip(), body.replace(first[0], "", 1)
     seen: set[str] = set()

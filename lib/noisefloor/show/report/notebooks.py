@@ -9,15 +9,15 @@ from noisefloor.show.report.words import ReportError
 from noisefloor.studies import own_pages
 
 _OWN, _TIMED = "own-study", "time"
-# how pages begin that share a notebook
+# how the names of pages begin that share a notebook, and its name
 _SHARED = {"ab-": _OWN, "time-": _TIMED, "archive-": "archive"}
-# notebooks of campaigns that answer their user's own question, and what measures one
+# notebooks for the user's own questions, and the command that measures one
 MEASURED_BY = {_OWN: "ab VARIABLE=OFF,ON", _TIMED: "time 'COMMAND A' 'COMMAND B'"}
-_NOT_PAGES = ("explore", *MEASURED_BY, "archive")  # rendered when named, not with "all"
+_NOT_PAGES = ("explore", *MEASURED_BY, "archive")  # rendered only when they are named
 
 
 def notebook(study: str) -> Path:
-    """The notebook of a study. Raises ReportError with the names that exist."""
+    """The notebook of a study or page. Raises ReportError with the names that exist."""
     path = paths.notebooks() / f"{study}.ipynb"
     if study in of_questions():
         path = paths.notebooks() / f"{_OWN}.ipynb"
@@ -31,20 +31,20 @@ def notebook(study: str) -> Path:
 
 
 def studies(everything: bool = False) -> list[str]:
-    """Names of the notebooks that make a page; of all notebooks with `everything`."""
+    """Names of the notebooks that make a page, sorted; of all notebooks with `everything`."""
     names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
     return names if everything else [n for n in names if n not in _NOT_PAGES]
 
 
 def of_questions() -> dict[str, tuple[str, str]]:
     """{name of a page: (study, question)} of the questions that have a page of their own, made by the
-    notebook own-study."""
+    notebook own-study; {} without that notebook."""
     return own_pages() if (paths.notebooks() / f"{_OWN}.ipynb").exists() else {}
 
 
 def method(source: Path) -> str:
-    """Fingerprint of all that makes a page from raw files: the library, its notebook and the analysis
-    beside it."""
+    """Fingerprint (12 hex digits) of the code that makes a page: library, notebook (`source`)
+    and the analysis beside it."""
     library = sorted(Path(__file__).parents[2].rglob("*.*"))
     beside = sorted((source.parent / "analysis").glob("*.py"))
     files = [*(f for f in library if f.suffix in (".py", ".toml", ".j2", ".csv")), *beside, source]
@@ -52,5 +52,5 @@ def method(source: Path) -> str:
 
 
 def refused(words: object, undone: str = "run") -> ReportError:
-    """What is wrong with a request, before anything was done. `undone`: what that would have been."""
+    """The error (code 2) of a wrong request. `undone`: what was not done ("nothing was run")."""
     return ReportError(f"{words}; nothing was {undone}", 2)

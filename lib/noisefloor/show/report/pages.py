@@ -25,7 +25,7 @@ def render(
     out: Path | str | None = None,
     timeout: float = 3600,
 ) -> Path:
-    """Run the notebook of `study` with the parameters `given` and write ``<study>.html``,
+    """Run the notebook of the page `study` with the parameters `given` and write ``<study>.html``,
     ``.ipynb``, ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
 
     `timeout`: seconds a cell. Raises ReportError: code 2 before anything ran, else 1, and then no
@@ -34,7 +34,7 @@ def render(
     values = checked(source, given)
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    for left in Path(tempfile.gettempdir()).glob("noisefloor-page-*-*"):  # by one that was killed
+    for left in Path(tempfile.gettempdir()).glob("noisefloor-page-*-*"):  # of killed processes
         if not Path("/proc", left.name.split("-")[2]).exists():
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"noisefloor-page-{os.getpid()}-") as temporary:
@@ -59,8 +59,8 @@ def render(
 
 
 def placed(out: Path, files: dict[str, bytes], last: Iterable[Path] = ()) -> None:
-    """Write the `files` (name -> bytes) into `out`. All have room there before those of the `last`
-    time go, and the first comes last: when the page is there, so is all that it links to."""
+    """Put the `files` (name -> bytes) into `out` in place of the `last` ones; without room for all,
+    nothing changes (OSError). The first, the page, appears last: what it links to is there then."""
     partial = {name: out / f"{name}.partial" for name in files}
     try:
         for name, content in files.items():
@@ -76,7 +76,7 @@ def placed(out: Path, files: dict[str, bytes], last: Iterable[Path] = ()) -> Non
 
 
 def set_aside(study: str, out: Path) -> None:
-    """Move the page of last time, with all that lies beside it, to previous/."""
+    """Move the last page of a study, with the files beside it, to `previous/` in `out`."""
     for part in PARTS:
         if (out / f"{study}{part}").exists():
             (out / "previous").mkdir(exist_ok=True)
@@ -84,8 +84,8 @@ def set_aside(study: str, out: Path) -> None:
 
 
 def _written(book: Any, target: Path, values: dict[str, Any]) -> None:
-    """Write an executed notebook to `target` as it repeats to the byte: papermill notes paths and
-    times."""
+    """Write an executed notebook to `target`, the same bytes each time: without the paths and times
+    that papermill adds."""
     import nbformat
 
     book.metadata["papermill"] = {"parameters": values}

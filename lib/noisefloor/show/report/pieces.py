@@ -34,7 +34,7 @@ from noisefloor.text import amounts, sheet, upper
 from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
-# reasons that headlines tell
+# reasons that stand in headlines, and not below them
 _IN_HEADLINES = (Why.SO_FAR, Why.RANGE, Why.COUNTS_DIFFER, Why.SOME_SATURATED)
 _WHOLE = 30  # characters of a name that stays on one line
 _LONG = 40  # rows of a table above which it scrolls in a box of its own
@@ -45,8 +45,8 @@ _MOST = 100  # rows of a table that a page shows
 
 
 def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
-    """A comparison in words, and the places of what is drawn of it: `x` gives the place of a change
-    on the scale."""
+    """The fields of a comparison's small drawing: verdict, words, places of the margin (left, wide),
+    interval (bar; None without one) and change (middle). `x`: change in percent -> its place."""
     middle, lo, hi = (float(row[c]) if has_value(row.get(c)) else math.nan for c in ENDS)
     ends = [x(mirror(row["margin_pct"])), x(row["margin_pct"])]
     return {
@@ -86,7 +86,7 @@ def verdict_box(
     change = (words.change_in_units(x, r) if n == 0 else "" for n, x in enumerate(rows))
     leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
     do, measured = "", words.where(campaign)
-    if rows:  # a first workload that was saturated has none
+    if rows:  # there is none if the first workload was saturated
         measured = words.measured(rows[0], campaign, r)
     if rows and r:
         do = statement.advice(rows[0], r)
@@ -101,7 +101,7 @@ def verdict_box(
 
 
 def _brief(rows: Sequence[Row], r: results.Results | None) -> list[str]:
-    """The sentences of rows below each other: an arm is named once, how often it was measured not."""
+    """Short sentences, one a row: an arm is named once; how often it was measured is left out."""
     before = zip([None, *rows], rows, strict=False)
     return [statement.headline_of(row, r, brief=True, after=last) for last, row in before]
 
@@ -120,8 +120,8 @@ def html_table(
     """Any frame as a plain HTML table with its caption and its data as a CSV link.
 
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
-    already. The table scrolls inside its own box on a narrow screen, and when it is long; of very
-    many rows the last are in its data alone."""
+    already, and are not in the data. The table scrolls inside its own box on a narrow screen, and when
+    it is long; of very many rows only the first are shown, and the data have all."""
     types, sizes, columns = pd.api.types, TOLD["sizes"], []
     link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
     if len(frame) > _MOST:
@@ -144,7 +144,7 @@ def html_table(
 
 
 def _kind(texts: Sequence[str]) -> str:
-    """How the cells of a column are set: names in one piece, or long words wide."""
+    """The CSS class of a column: `nf-n` for short cells without spaces, `nf-w` for long text."""
     widest = max(map(len, texts), default=0)
     if widest <= _WHOLE and not any(" " in t for t in texts):
         return "nf-n"
@@ -152,7 +152,7 @@ def _kind(texts: Sequence[str]) -> str:
 
 
 def _sittings(row: Row) -> str:
-    """`2 of 3`, or how many there are."""
+    """`2 of 3` boots; the number alone if none is missing; `–` if sittings are not known."""
     if not has_value(row["sittings"]):
         return "–"
     n, asked = int(row["sittings"]), int(row["asked"])
@@ -160,13 +160,13 @@ def _sittings(row: Row) -> str:
 
 
 def _next(row: Row) -> str:
-    """Where the next campaign is to be expected."""
+    """The range in which the next campaign is expected, in words; `–` if it is not known."""
     if not has_value(row.get("next_lo_pct")):
         return "–"
     return words.interval_text({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
 
 
-# head, class, the column without which it is left out, what a cell shows
+# head, class, what `_several` must name for it ("": nothing), text of a cell
 _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Arm", "", "arm", lambda row: arm_label(row["arm"])),
     ("Processor", "", "processor", lambda row: row["processor"]),
@@ -186,7 +186,7 @@ def verdict_table(
     name: str = "verdicts",
 ) -> Shown:
     """The verdict table for reading: a group a question, workload and metric, one row a comparison
-    and processor, the verdict as a word, all numbers, and what a row that cannot tell knows."""
+    and processor: the verdict as a word, all numbers, and what is known and would decide it."""
     ordered, several = _in_groups(verdicts), _several(verdicts)
     columns = [(head, kind, show) for head, kind, of, show in _COLUMNS if of in ("", *several)]
     groups = []
@@ -205,7 +205,7 @@ def verdict_table(
 
 
 def _several(verdicts: pd.DataFrame) -> list[str]:
-    """Which columns tell rows apart; sittings where they are known, else how many runs."""
+    """The columns that tell rows apart, and `sittings` if these are known, else `n`."""
     names = differing(verdicts, "arm", "processor")
     names += ["threads"] if not verdicts["threads"].eq(0).fillna(False).all() else []
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
@@ -234,7 +234,7 @@ def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _known(row: Row) -> str:
-    """All that is known of a row beside its numbers."""
+    """What is known of a row beside its numbers: range, doubts, limits, what would decide it."""
     ranged = f"range of {row['sittings']} boots" if row.get("ranged") else ""
     clauses = [ranged, *words.doubts(row), words.limits(row), words.settle_clause(row)]
     return upper("; ".join(filter(None, clauses)))
@@ -258,7 +258,7 @@ def joined_shown(*shown: Shown | None) -> Shown | None:
 
 
 def remark(sentence: str, code: str = "") -> Shown:
-    """Instead of a figure: a sentence, and a command behind it."""
+    """A sentence in place of a figure, and a command after it."""
     return Shown(piece("sentence", sentence, code))
 
 
@@ -268,8 +268,8 @@ def remark(sentence: str, code: str = "") -> Shown:
 def provenance(campaign: Any) -> Shown:
     """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
 
-    `campaign`: the facts of campaign.json, or opened campaigns, of which what differs is shown for
-    each question."""
+    `campaign`: the facts of campaign.json, or opened campaigns; facts that differ between these are
+    shown for each question."""
     parts, shown = getattr(campaign, "parts", ()), TOLD["lists"]["facts"]
     facts = dict(parts[0].meta if parts else campaign)
     for name in shown if len(parts) > 1 else ():
@@ -319,9 +319,9 @@ def save(
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
     campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`, `advice`:
-    the page's own sentences, if it is about more; `r`: the results that the rows are from. A lead has
-    its other thread counts (`counts`, if there is no joint row) and the same comparison on other
-    processors (`others`).
+    the page's own sentences, if it is about more than these rows (`advice`: only without rows or
+    `r`); `r`: the results that the rows are from. A lead also has its other thread counts (`counts`, if
+    there is no joint row) and the same comparison on other processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw

@@ -1,5 +1,5 @@
-"""The site: an index over pages, with every study's verdict in words, in numbers and as a small
-drawing; what is published; and the README's findings."""
+"""The site: the index over pages, with every study's verdict in words, in numbers and as a small
+drawing; the published pages; and the README's findings."""
 
 import math
 import os
@@ -25,9 +25,9 @@ from noisefloor.show.report.statement import headline_of
 from noisefloor.stats.verdict import ALPHA, PROVISIONAL, differs
 from noisefloor.text import amounts
 
-_LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
+_LAST = ("published-claims", "calibration")  # about many comparisons: they come last
 _TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
-_FARTHEST = 1000.0  # percent, which the small scale ends at
+_FARTHEST = 1000.0  # percent, where the small scale ends
 
 # -- the index -------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
 
 
 def _yours(short: Sequence[Mapping[str, Any]]) -> str:
-    """When the short campaigns of an index were made, and how long each took."""
+    """When the short campaigns were made, and how long the longest took, in a sentence; "" for none."""
     if not short:
         return ""
     days = sorted({str(facts.get("date"))[:10] for facts in short})
@@ -69,14 +69,14 @@ def _yours(short: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _x(value: float) -> float:
-    """Place of a change on the small scale, 200 wide: linear near zero, logarithmic beyond."""
+    """Place of a change (percent) on the small scale, 0 to 200: linear near zero, logarithmic beyond."""
     size = min(away(value), _FARTHEST)
     return round(100 + math.copysign(15.3 * math.log1p(size / 2), value), 1)
 
 
 def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """What the index tells of a page: its question, its answer in a line, what is drawn of it, and how
-    often, on which processor and when it was measured; of a short run the published answer, too."""
+    """The row of a page in the index: question, answer in a line, drawings, and how often, on which
+    processor and when it was measured; of a short run also the published answer."""
     leads = _leads(facts)[:1]
     boots = [words.word(x) for x in leads if x["verdict"] == PROVISIONAL]
     theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
@@ -99,20 +99,20 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float, ...]:
-    """How far the ends of a row's interval are from no change; none where that lies between them."""
+    """How far (`away`) the ends of a row's interval are from zero; () without one, or if it has zero."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     return () if lo is None or hi is None or lo <= 0 <= hi else (away(lo), away(hi))
 
 
 def _leads(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows that a page leads with; none of those in `_LAST`, which are about many comparisons."""
+    """The rows that a page leads with; [] for those in `_LAST`, which are about many comparisons."""
     leads: list[dict[str, Any]] = facts.get("leads", [])
     return [] if facts.get("study") in _LAST else leads
 
 
 def _answer(facts: Mapping[str, Any]) -> str:
-    """What a page says first, in one sentence without its full stop: how much the first cost of its
-    question changes on each processor, of several arms with the name of the first."""
+    """The first sentence of a page without its full stop: how much the first cost of its question
+    changes on each processor; with several arms it names the first one."""
     leads, says = _leads(facts), (facts.get("brief") or [""])[0]
     if leads and (question := leads[0].get("question")):
         same, every = (question, leads[0]["workload"], leads[0]["metric"]), facts["comparisons"]
@@ -124,8 +124,8 @@ def _answer(facts: Mapping[str, Any]) -> str:
 
 
 def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
-    """What is drawn of a lead: on each processor the interval of each thread count, with the names of
-    processors and thread counts that differ."""
+    """[(drawing, name)] of a lead, one for each processor and thread count; the name has what differs
+    between them."""
     on: dict[str, list[dict[str, Any]]] = {}
     for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
         if row["change_pct"] is not None:
@@ -141,15 +141,15 @@ def _strips(lead: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
 
 # -- published -------------------------------------------------------------------------------------
 
-_FIRST = 6  # pages that the README tells of
+_FIRST = 6  # pages in the README's findings
 _SURPRISING = ("tablespace-encryption",)  # rows stay readable in three other places
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
 def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
-    """Replace the published page of a study, with its notebook and verdict table, in
-    ``reports/published/<study>/``: (that folder, whether anything in it changed). The index and the
-    README's findings are written again."""
+    """Replace the published page of a study by that in `out` (default ``reports/``), with the files
+    beside it, in ``reports/published/<study>/``. Returns (that folder, whether anything in it changed);
+    if so, the index and the README's findings are written again."""
     out = Path(out or paths.reports()).resolve()
     target = paths.root() / PUBLISHED / study
     whole, old = (target.with_name(f"{study}.{part}") for part in ("partial", "old"))
@@ -176,9 +176,9 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
 
 
 def published_findings() -> str:
-    """The README's findings in Markdown: the answer of each of the published pages that the index begins
-    with, and the first clause of what to do, a line a page, what surprises (`_SURPRISING`) first. Pages
-    about comparisons of all kinds (`_LAST`) are left out."""
+    """The README's findings in Markdown, a line for each of the first pages of the published index: its
+    answer and the first clause of its advice; `_SURPRISING` ones first. Those in `_LAST`, which are
+    about many comparisons, are left out."""
     pages = [(page, facts) for page, facts in _published_pages() if facts.get("headline")]
     costs = [(page, facts) for page, facts in pages if page.stem not in _LAST][:_FIRST]
     costs.sort(key=lambda one: one[0].stem not in _SURPRISING)
@@ -193,7 +193,7 @@ def _finding(page: Path, facts: Mapping[str, Any]) -> str:
 
 
 def _published_pages() -> list[tuple[Path, dict[str, Any]]]:
-    """(page, what lies beside it as JSON) of all that is published, in the order of their index."""
+    """[(page, its facts)] of all published pages, in the order of their index."""
     pages = [(page, facts_of(page)) for page in (paths.root() / PUBLISHED).glob("*/*.html")]
     whole = [(p, facts) for p, facts in pages if p.stem == p.parent.name == facts.get("study")]
     return sorted(whole, key=lambda one: _turn(one[0].stem, one[1]))
@@ -216,8 +216,8 @@ def _moved(text: str, out: Path, target: Path) -> str:
 
 
 def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, float, str]:
-    """The place of a page: what was measured here before archives, and these before `_LAST`; what has a
-    word before what has none; what differs for sure before what may, the largest first."""
+    """The sort key of a page in the index: own campaigns, then archives, then `_LAST`; pages with a
+    difference first; then by the farthest end of an interval without zero, then the largest change."""
     leads = facts.get("leads", ())
     decided = [r for r in leads if differs(r["verdict"])]
     kept = [r for r in decided or leads if r["change_pct"] is not None]

@@ -22,14 +22,19 @@ def headline_of(
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
-    r: the results that the row is from; brief: without how many boots it lacks, and the first sentence
-    with the worst and the best case of its page; after: the row of the sentence before, whose arm need
-    not be named again. If its thread counts have no joint row, the sentence names each of
-    them, those with one verdict together: never one word for counts that differ."""
+    r: the results that the row is from; brief: without the number of boots, and the first sentence
+    with the worst and the best case of its page; after: the row of the sentence before, whose arm is
+    not named again. If the thread counts have no joint row, the sentence names each of them, those
+    with one verdict together: never one word for counts that differ. More than two processors with
+    one verdict have one range."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     several, open_ones, elsewhere = len(places) > 1, list[Row](), ""
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
-    if again:  # room is short: the first processor, by name
+    whole = parts([x for _, there in places for p in there for x in p.rows], brief)
+    if len(places) > 2 and len(whole) == 1:  # too many to give each its interval
+        *names, last = sorted(place for place, _ in places)
+        places = [("" if again else f"{', '.join(names)} and {last}", whole)]
+    if again:  # room is short: the first processor alone, with its name
         places = places[:1]
     elif several and (open_ones := _open_rows(row, r, places)):
         if firm := [(at, kept) for at, x in places if (kept := [p for p in x if not p.open])]:
@@ -44,20 +49,20 @@ def headline_of(
     one_each = bool(before) and all(len(there) == 1 for _, there in places)
     same_load = one_each and all(_load(there) == _load(before) for _, there in places)
     if same_load and after is not None and r is not None and offered(after):
-        same_load = not extremes(after, r)[1]  # which name another one
+        same_load = not extremes(after, r)[1]  # these name another load
     clauses = [_on(place, there, here[0], does, same_load) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
     shown = [*(part.row for _, there in places for part in there), *open_ones]
-    room = brief and not (again and several)  # which else is another processor's
+    room = brief and not (again and several)  # else the case may be another processor's
     cases = extremes(row, r, shown)[1] if room and r is not None else ""
     answer = ", ".join(filter(None, (joiner.join(clauses), elsewhere, cases)))
     return words.sentences((answer, *words.doubts(row), left))
 
 
 def _load(there: Sequence["Part"]) -> Any:
-    """The rate of parts, else all their thread counts."""
+    """The rate of parts, else all their thread counts: to see if two sentences are about one load."""
     return offered(there[0].rows[0]) or sorted({t for p in there for t in p._counts})
 
 
@@ -90,10 +95,10 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
 
 
 def extremes(row: Row, r: Results, shown: Sequence[Row] = ()) -> tuple[float, str]:
-    """(the worst end of all intervals of the row's metric and arm on its page, on any processor; the worst
-    and the best case as the end of the row's sentence): an end beyond those that it names (`shown`, by
-    default the row's on each processor), `at 150 TPS on Zen 1 possibly +3.1 %`, a change wholly beyond them,
-    `best +0.2 % at 64 threads (reads)`."""
+    """(the worst end, in percent, of all intervals of the row's metric and arm on its page, on any
+    processor; the worst and the best case, as the end of the row's sentence). A worst case has an end
+    beyond those of `shown` (default: the row on each processor), `at 150 TPS on Zen 1 possibly +3.1 %`; a
+    best case is wholly beyond them, `best +0.2 % at 64 threads (reads)`."""
     metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
     better, worse = ("lo_pct", "hi_pct")[::sign]
     shown = shown or [x for _, rows in words.placed(row, r) for x in rows]
@@ -118,8 +123,8 @@ def extremes(row: Row, r: Results, shown: Sequence[Row] = ()) -> tuple[float, st
 
 
 def _beside(each: Row, row: Row, names: Mapping[str, str]) -> str:
-    """Where another comparison than that of the row is: ` at 150 TPS on Zen 1`, ` at 16 threads (writes)`;
-    names: {processor: as the sentence names it}, where there are several."""
+    """The place of `each`, with what differs from `row`: ` at 150 TPS on Zen 1`, ` at 16 threads (writes)`;
+    names: {processor: as the sentence names it}, if there are several."""
     at = words.counts(each)
     load, usual = (x["workload"].removesuffix(f", {offered(x):,.0f} a second") for x in (each, row))
     on = names.get(each.get("processor"), "")
@@ -127,9 +132,9 @@ def _beside(each: Row, row: Row, names: Mapping[str, str]) -> str:
 
 
 def advice(row: Row, r: Results) -> str:
-    """What a reader should do, as the study says it for what was measured: all processors together are
-    worse, better, the same within the margin, or open. These texts name processor time: a row of
-    another metric has the one for any case. "" where the study says nothing."""
+    """What a reader should do: the study's advice for `worse`, `better`, `same` (within the margin) or
+    `open`, over all processors together. These texts name processor time, so a row of another metric
+    has the advice for `any`. "" if the study says nothing."""
     rows = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
     if not rows:
         return ""
@@ -168,7 +173,7 @@ def brief(r: Results, page: str) -> list[str]:
 
 
 def _next_step(r: Results, lacking: bool) -> str:
-    """The command that would add most to what is known. lacking: whether boots are."""
+    """The command that would add most to what is known. lacking: whether boots are missing."""
     if r.study.profile.name in SHORT:
         return "For narrower intervals: the same command with --profile standard."
     pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
@@ -180,8 +185,8 @@ def _next_step(r: Results, lacking: bool) -> str:
 
 
 def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
-    """Rows of thread counts, those with one verdict together (while it is provisional, those on one side
-    of zero), those that name a direction first."""
+    """Rows of thread counts as parts: one a verdict, of provisional rows one for each side of zero;
+    those that name a direction first."""
     alike: dict[Any, list[Row]] = {}
     for row in rows:
         side = (words.undecided(row), row["lo_pct"] > 0) if row["verdict"] == PROVISIONAL else ()
@@ -198,11 +203,11 @@ class Part:
     """Rows of one comparison at several thread counts, or its joint row, that have one verdict."""
 
     rows: tuple[Row, ...]
-    brief: bool = False  # told without how many boots they lack
+    brief: bool = False  # without the number of boots
 
     @property
     def row(self) -> Row:
-        """The rows as one: the first with the ends of all their intervals."""
+        """The rows as one: the first with the outer ends of all their intervals."""
         return words.union(self.rows)
 
     @property
@@ -217,7 +222,7 @@ class Part:
 
     @property
     def _counts(self) -> list[Any]:
-        """Their thread counts; of a joint row those that it is the mean of."""
+        """Their thread counts; of a joint row those that it averages."""
         if joint(self.rows[0]):
             return list(self.rows[0].get("over", []))
         return [*dict.fromkeys(row["threads"] for row in self.rows if counted(row["threads"]))]
@@ -244,13 +249,13 @@ class Part:
 
     @property
     def multiplied(self) -> bool:
-        """Whether it is a multiple: `8.6 times the CPU per connection`."""
+        """Whether the change is written as a multiple: `8.6 times the CPU per connection`."""
         change = self._far["change_pct"]
         return bool(change > 0 and amounts.large(change, self._far["metric"]))
 
     def amount(self, whole: bool = True) -> str:
         """`3.1 to 6.5 % more TPS`, `8.6 times the CPU per connection`; without a word yet `+3.1 % TPS`.
-        whole: with what it is of."""
+        whole: with the metric."""
         metric, change = self._far["metric"], self._far["change_pct"]
         terms = terms_of(metric)
         word = terms.more if change > 0 else terms.less
@@ -323,8 +328,8 @@ def terms_of(metric: str) -> _Terms:
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None, same_load: bool) -> str:
-    """The words for one processor: a whole clause for that of `lead`, for another one the difference;
-    same_load: as that of the sentence before."""
+    """The words for one processor: a whole clause for the part `lead`, shorter ones for the others.
+    same_load: the load is that of the sentence before."""
     clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]

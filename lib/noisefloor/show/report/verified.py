@@ -1,4 +1,4 @@
-"""Verification of a page: it is made again from its raw files, and both are compared."""
+"""Verification of a page: make it again from its raw files, and compare both."""
 
 import difflib
 import html
@@ -25,8 +25,8 @@ _FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 
 
 def pages(*given: Path | str) -> list[Path]:
-    """The pages that a user means by the paths `given`: pages, or all pages of folders. An index is
-    no page, and passed over. ReportError where there is none."""
+    """The pages that a user means by the paths `given`: pages, or all pages of folders; an index is
+    left out. Raises ReportError, code 2, for a path without a page, or a page that is not ours."""
     here = {
         path: [path] if path.suffix == ".html" and path.is_file() else sorted(path.glob("*.html"))
         for path in map(Path, given)
@@ -47,7 +47,7 @@ def verify(page: Path | str, timeout: float = 3600) -> dict[str, Any]:
     Keys: page, equal, numbers (on the page and in the tables beside it), files (raw files whose
     checksum was checked), raw (what is wrong with them, a sentence each),
     differences (where, page, recomputed), notes (what explains them). Raises ReportError, code 2,
-    for a file that is no page of ours."""
+    for a file that is no page of ours, or whose notebook is not here."""
     page = Path(page)
     made = _made(page)
     study = made["notebook"]
@@ -114,8 +114,8 @@ def _made(page: Path) -> dict[str, Any]:
 
 
 def _raw(made: Mapping[str, Any]) -> tuple[int, list[str], bool]:
-    """How many raw files of a page have the checksum that was written down for them, a sentence
-    for each that has not, and whether all of its campaigns can be opened."""
+    """(how many raw files of a page have their stored checksum, a sentence a problem, whether
+    all of its campaigns can be opened)."""
     files, problems, whole = 0, [], True
     for name in made["campaigns"]:
         try:
@@ -157,8 +157,8 @@ _PARTS = {"figure": "Figure", "table": "Table", "verdict": "verdict box", "facts
 
 
 def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
-    """Everything that a page and the tables beside it say, the data behind figures and tables
-    included: (where, a tag, a text or a line of data); and with which software it was made."""
+    """([(where, text)]: every tag, text and line of data of a page and of the tables beside it, the
+    data behind figures and tables included; the software it was made with)."""
     (whole,) = _SAID.findall(page.read_text())
     markup = _CODE.sub("", "".join(whole))
     markup = _DATA.sub(lambda m: f"\n{csv_data(m[1]).decode()}", markup)
@@ -175,7 +175,7 @@ def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
             where = f"{_PARTS[kind]} {counts[kind]}" if kind in _PARTS else section
         parts.append((where, html.unescape(part.strip())))
     table, facts = page.with_suffix(".csv"), page.with_suffix(".json")
-    if facts.exists():  # but for the digests of the raw files, which were looked at
+    if facts.exists():  # without the digests of the raw files, which `_raw` checks
         bare = json.dumps(json.loads(facts.read_text()) | {"raw": {}}, indent=1, ensure_ascii=False)
         for file, content in ((table, table.read_text()), (facts, bare)):
             lines = enumerate(content.splitlines(), 1)
@@ -186,8 +186,8 @@ def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
 def compared(
     old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]
 ) -> list[dict[str, str]]:
-    """What differs between what two pages say, as `_said` reads it: where, page, recomputed of each
-    difference. Fractions may differ beyond their fifth digit."""
+    """The differences between two pages, as `_said` reads them: where, page and recomputed of each.
+    Fractions are compared with five significant digits."""
     before, after = (
         [_FRACTION.sub(lambda m: f"{float(m[0]):.5g}", part) for _, part in side]
         for side in (old, new)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from noisefloor.data.results import Results
 
 Facts = Mapping[str, Any]  # of campaign.json
-WHOLE = 2  # comparisons that a caption tells in whole sentences
-FEW = 4  # of one word that it names one by one
+WHOLE = 2  # a caption of so many comparisons has a sentence for each
+FEW = 4  # comparisons with one verdict that a longer caption names one by one
 _MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
-# the order in which a caption tells them
+# the order of the verdicts in a caption
 KINDS = ("worse", "better", SAME, CANNOT_TELL, PROVISIONAL, "")
 
 
@@ -50,7 +50,7 @@ class ReportError(Refusal):
 
 
 def sentence(row: Row) -> str:
-    """One row of the verdict table in words: verdict, change with its interval, what would decide
+    """One row of the verdict table in sentences: verdict, change with its interval, what would decide
     it."""
     verdict = row["verdict"]
     size = amounts.change(row["change_pct"], row["metric"], known=verdict)
@@ -62,7 +62,7 @@ def sentence(row: Row) -> str:
 
 
 def at(row: Row) -> str:
-    """`at 100 TPS`, `at 16 threads`, or nothing."""
+    """`at 100 TPS`, `at 16 threads`; "" without either."""
     return f"at {counts(row)}" if offered(row) else threads_label(row["threads"], joint(row))
 
 
@@ -82,7 +82,7 @@ def effect(row: Row) -> str:
 
 
 def interval_text(row: Row) -> str:
-    """The interval after a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
+    """The interval after a change: `−1.2 to +3.4 %`, `7 to 10.9 times`, or `no interval: 1 pair`."""
     if not has_value(row.get("lo_pct")):
         n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
         return f"{amounts.NONE}{n}"
@@ -90,8 +90,8 @@ def interval_text(row: Row) -> str:
 
 
 def inside(row: Row, brief: bool = False) -> str:
-    """The parentheses of a statement: the interval (without signs if there is a direction), and why there
-    is no word yet; brief: without how many boots there are."""
+    """What stands in the parentheses of a statement: the interval (without signs if the verdict names a
+    direction), and why there is no word yet; brief: without the number of boots."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
@@ -105,20 +105,20 @@ def inside(row: Row, brief: bool = False) -> str:
 
 
 def cost(metric: str) -> str:
-    """What a row is about, where it leads a page: `Processor time`."""
+    """The name of a metric at the top of a page: `Processor time`."""
     return TOLD["costs"].get(metric, metric_label(metric))
 
 
 def counts(row: Row) -> str:
-    """`100 TPS`, `200 a second`, `16 threads`, `all thread counts`, or nothing."""
+    """`100 TPS`, `200 a second`, `16 threads`, `all thread counts`, or ""."""
     if rate := offered(row):
         return f"{rate:,.0f} {TOLD['loads'].get(row['metric'], 'a second')}"
     return "all thread counts" if joint(row) else counted(row["threads"])
 
 
 def word(row: Row) -> str:
-    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 machine
-    boots`, `range of 2 boots`."""
+    """A row's verdict; of a provisional one the reason: `provisional, boot 1 of 3`, `range of 2
+    boots`."""
     if row["verdict"] != PROVISIONAL:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
@@ -126,15 +126,15 @@ def word(row: Row) -> str:
 
 
 def undecided(row: Row) -> bool:
-    """Whether a row without a direction may be one for the better or for the worse: its interval holds
-    zero."""
+    """Whether a row may be a change for the better or for the worse: it is `cannot tell` or provisional,
+    and its interval contains zero."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     return row["verdict"] in (CANNOT_TELL, PROVISIONAL) and has_value(lo) and bool(lo <= 0 <= hi)
 
 
 def limits(row: Row) -> str:
-    """What a row that cannot tell knows all the same: `between 1.3 % faster and 4.1 % slower`, the
-    better end first."""
+    """The interval of a row that cannot tell, in words: `between 1.3 % faster and 4.1 % slower`, the
+    better end first; "" for other rows, and without an interval."""
     lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
     if row["verdict"] != CANNOT_TELL or not has_value(lo):
         return ""
@@ -143,7 +143,7 @@ def limits(row: Row) -> str:
 
 def change_in_units(row: Row, r: "Results | None") -> str:
     """`CPU: 3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; `MySQL 8.0: 135 ms` while it is undecided whether the change matters; "" for several
+    row's change; of an `undecided` row the baseline alone, `MySQL 8.0: 135 ms`; "" for several
     processors or thread counts, and for metrics that are given in percent alone."""
     behind, noun = campaigns_behind(row, r), TOLD["in_units"].get(row["metric"])
     alone = [len(rows) for _, rows in placed(row, r)] == [1] and has_value(row["threads"])
@@ -160,8 +160,8 @@ def change_in_units(row: Row, r: "Results | None") -> str:
 
 
 def either(row: Row) -> str:
-    """The ends of an interval that holds zero: `between 1.3 % faster and 4.1 % slower`, the better end
-    first."""
+    """The ends of an interval that contains zero: `between 1.3 % faster and 4.1 % slower`, the better
+    end first."""
     lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
     larger, smaller = amounts.words(metric)
     ends = [(lo, smaller), (hi, larger)]
@@ -174,8 +174,8 @@ def either(row: Row) -> str:
 
 
 def doubts(row: Row) -> list[str]:
-    """What belongs right beside a verdict: why there is no interval, or no word although the interval
-    would give one; and what it would be if the server was restarted between the runs."""
+    """Clauses beside a verdict: why there is no interval, or why the row cannot tell although its interval
+    excludes zero; and the verdict if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     unsaid = row["verdict"] == CANNOT_TELL and (not has_value(lo) or lo > 0 or hi < 0)
     clauses = list(row.get("warnings", ()))[:1] if unsaid else []
@@ -186,7 +186,7 @@ def doubts(row: Row) -> list[str]:
 
 
 def union(part: Sequence[Row]) -> dict[Any, Any]:
-    """The first of rows with the ends of all their intervals."""
+    """The first of rows with the outer ends of all their intervals; NaN if one has no interval."""
     lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
     bare = not all(map(has_value, lo))
     return {
@@ -203,7 +203,7 @@ def _counted(row: Row) -> str:
 
 
 def unit(row: Row, n: int = 2) -> str:
-    """What `n` and `runs_needed` of a row count, in the singular for one."""
+    """What `n_arm` and `runs_needed` of a row count: `pairs`, `runs an arm`; singular for an `n` of 1."""
     pairs = row.get("design") != "unpaired"
     return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
 
@@ -212,15 +212,15 @@ def unit(row: Row, n: int = 2) -> str:
 
 
 def campaigns_behind(row: Row, r: "Results | None") -> list["Results"]:
-    """The campaigns of `r` that a row rests on; none of what is no campaign."""
+    """The campaigns of `r` behind a row, the newest last; [] if it rests on none (logs, archives)."""
     if r is None or not has_value(row.get("sittings")):
         return []
     return r.by_processor.get((row["question"], row["processor"]), [])
 
 
 def _of_question(row: Row, campaign: Facts, r: "Results | None") -> Facts:
-    """The facts of the newest campaign behind a row, with the days and machines of all of its
-    question, on any processor; of what is no campaign those that are given."""
+    """The facts of the newest campaign behind a row, with the days (`first`, `finished`) and the `hosts`
+    of all campaigns of its question; without a campaign behind it `campaign` as it is."""
     behind = campaigns_behind(row, r)
     if not behind or r is None:
         return campaign
@@ -231,7 +231,7 @@ def _of_question(row: Row, campaign: Facts, r: "Results | None") -> Facts:
 
 
 def minutes(campaign: "Results") -> float:
-    """Minutes of the clock that a campaign took."""
+    """Minutes by the clock from the beginning to the end of a campaign."""
     meta = campaign.meta
     try:
         began, ended = (datetime.fromisoformat(meta[k]) for k in ("created", "finished"))
@@ -241,7 +241,7 @@ def minutes(campaign: "Results") -> float:
 
 
 def effort(row: Row, r: "Results | None" = None) -> str:
-    """`3 times on 2 days, 46 minutes`; of what is no campaign `12 pairs`."""
+    """How much was measured: `3 times on 2 days, 46 minutes`; without campaigns `12 pairs`."""
     behind = campaigns_behind(row, r)
     if not behind:
         return _counted(row) if has_value(row.get("n_arm")) else ""
@@ -251,7 +251,7 @@ def effort(row: Row, r: "Results | None" = None) -> str:
 
 
 def settle_clause(row: Row, r: "Results | None" = None) -> str:
-    """What would decide a row that cannot tell, as a clause; "" where nothing is known to."""
+    """What would decide a row that cannot tell, as a clause; "" for other rows, or if it is not known."""
     if row.get("verdict") != CANNOT_TELL:
         return ""
     behind, n = campaigns_behind(row, r), row.get("sittings")
@@ -290,15 +290,15 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
 
 
 def finding(verdicts: pd.DataFrame) -> str:
-    """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
-    which verdict, and of the commonest verdict only how many did. The numbers are in the figure
+    """`findings` as one paragraph, for a caption; of more than WHOLE comparisons: which of them have each
+    verdict, or how many if these are more than FEW and more than half. The numbers are in the figure
     and in the data behind it."""
     several = "together" in verdicts and verdicts["together"].max() > 1
     which = "them" if verdicts["metric"].nunique() == 1 else "one metric"
     level = f"Intervals: 95 % for all of {which} together." if several else ""
     if len(verdicts) <= WHOLE:
         return " ".join(filter(None, [*findings(verdicts), level]))
-    by_metric: dict[str, list[str]] = {}  # what is told: the metrics that it is told of
+    by_metric: dict[str, list[str]] = {}  # text: the metrics that it is true of
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         first = rows.iloc[0].to_dict() | {"metric": verdicts["metric"].iloc[0]}
@@ -328,15 +328,15 @@ def finding(verdicts: pd.DataFrame) -> str:
 
 
 def _together(rows: pd.DataFrame) -> str:
-    """What rows that cannot tell know together."""
+    """` (between ... and ...)`: the outer ends of the rows that cannot tell; "" without such rows."""
     open_ = rows[rows["verdict"].eq(CANNOT_TELL) & rows["lo_pct"].notna()].to_dict("records")
     between = limits(union(open_)) if open_ else ""
     return f" ({between})" if between else ""
 
 
 def _at_places(rows: pd.DataFrame, among: pd.DataFrame, alike: bool) -> list[str]:
-    """What the rows compare, in as few words as tell them apart `among` all; thread counts are
-    left out where they are `alike`."""
+    """The shortest names that tell the rows from the others `among` all; thread counts are left out
+    if they are `alike`."""
     places: dict[str, list[str]] = {}
     for place, row in zip(_names(rows, among), rows.to_dict("records"), strict=True):
         places.setdefault(place, []).append("all" if joint(row) else str(row["threads"]))
@@ -349,8 +349,8 @@ def _at_places(rows: pd.DataFrame, among: pd.DataFrame, alike: bool) -> list[str
 
 
 def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
-    """What tells each of the rows from the others `among` all: workload, arm and processor, where
-    there are several, and whether it is the control."""
+    """The name of each row: workload, arm and processor, as far as these differ `among` all; of the
+    control `the same twice`."""
     arms = among[~is_control(among)]
     differ = differing(arms, "workload", "arm", "processor")
     rates, names = _at_rates(among), []
@@ -362,13 +362,13 @@ def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
 
 
 def _at_rates(rows: pd.DataFrame) -> bool:
-    """Whether the rows are about several loads, and about nothing else."""
+    """Whether all rows are at a rate, and the rates differ."""
     return "rate" in rows and rows["rate"].nunique() > 1 and bool(rows["rate"].gt(0).all())
 
 
 def placed(row: Row, r: "Results | None", apart: bool = False) -> list[tuple[str, list[Row]]]:
-    """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
-    there is no other: the joint row, else (or `apart`) those of all thread counts."""
+    """[(short name of a processor, rows)] of a row's comparison, its own processor first; the name is ""
+    if there is only one. rows: the joint row (`over`: its counts), else, or if `apart`, one a count."""
     if r is None:
         return [("", [row])]
     v = r.verdicts
@@ -388,8 +388,8 @@ def placed(row: Row, r: "Results | None", apart: bool = False) -> list[tuple[str
 
 
 def short_names(processors: Sequence[str]) -> dict[str, str]:
-    """{processor: as a sentence names it}, by its generation or its model only where several have the
-    same name: `AMD EPYC`, `Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
+    """{processor: its name in a sentence}, with its generation or model only if several would have one
+    name: `AMD EPYC`, `Zen 3`, `AMD EPYC (family 23, model 1, stepping 2)`."""
     names = {}
     for processor in processors:
         others = [_forms(other) for other in processors if other != processor]
@@ -405,7 +405,7 @@ def generation(processor: str) -> str:
 
 
 def _forms(processor: str) -> tuple[str, str, str]:
-    """The names of a processor, the shortest first."""
+    """(name, generation, name with model) of a processor; an unknown one is the next longer one."""
     if not (parts := _MODEL.match(processor)):
         return processor, processor, processor
     name, family, model, stepping = parts.groups()
@@ -416,15 +416,15 @@ def _forms(processor: str) -> tuple[str, str, str]:
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
-    """The rows that a page leads with: a list of them, or the one that `primary` finds."""
+    """The rows that a page leads with: `choice` if it is a list, else the one that `primary` finds."""
     return choice if isinstance(choice, list) else [primary(verdicts, choice)]
 
 
 def primary(verdicts: pd.DataFrame, choice: Mapping[str, Any] | str | None = None) -> pd.Series:
     """The row a page is about. `choice`: a dict of column values, or a metric's name; by default
-    TPS (else the first metric), joint over thread counts where there is such a row, else the
-    highest thread count; on the first processor, never the A/A control. Raises ReportError where
-    there is none."""
+    TPS (else the first metric). Of the first workload, question and processor: the joint row over
+    thread counts, else that of the highest count; never the A/A control. Raises ReportError if there
+    is none."""
     frame = verdicts[~is_control(verdicts)]
     wanted = {"metric": choice} if isinstance(choice, str) else dict(choice or {})
     for column, value in wanted.items():
@@ -445,14 +445,14 @@ def primary(verdicts: pd.DataFrame, choice: Mapping[str, Any] | str | None = Non
 
 
 def when(campaign: Facts) -> str:
-    """Date and minute of a campaign, from its facts."""
+    """Date and minute of a campaign, from its facts: `2026-11-29 22:04`; "" if they have none."""
     dates = (campaign.get(key) for key in ("date", "finished", "created"))
     return str(next(filter(None, dates), ""))[:16].replace("T", " ").removesuffix(" 00:00")
 
 
 def machine(campaign: Facts, brief: bool = False) -> str:
-    """The machine of a campaign in a few words, brief: processor and cores alone; never its host
-    name."""
+    """The machine of a campaign in a few words, never with its host name; brief: processor and cores
+    alone."""
     host = campaign.get("host") or {}
     if isinstance(host, str):
         return host
@@ -463,8 +463,8 @@ def machine(campaign: Facts, brief: bool = False) -> str:
 
 
 def _machines(campaign: Facts) -> list[str]:
-    """The machines of a page's campaigns in a few words, that of its headline first; of one processor,
-    which its sentences do not name, with its generation."""
+    """The machines of a page's campaigns in a few words, the headline's first; if all have one processor,
+    which the sentences do not name, with its generation."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
     name, *others = dict.fromkeys(design.processor_name({"host": h}) for h in hosts)
     if not others and (chip := generation(name)) in TOLD["generations"].values():
@@ -497,7 +497,7 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, boot 1 of 3: ...`."""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of a provisional one `Provisional, boot 1 of 3: ...`."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == PROVISIONAL:
         boots = [int(rows[0]["sittings"]) for _, rows in placed(row, r) if rows]
