@@ -284,7 +284,7 @@ def on_pages():
 
 
 @pytest.mark.parametrize(("campaign", "arm", "_label"), RECORDED)
-def test_a_headline_of_two_processors_has_the_numbers_of_their_table(campaign, arm, _label):
+def test_a_headline_of_several_processors_has_the_numbers_of_their_table(campaign, arm, _label):
     question = campaign.partition("-standard")[0]
     page = on_pages()[question.rpartition("-")[0]]
     r = opened(*(name for name in page if name.startswith(f"{question}-")))
@@ -292,7 +292,7 @@ def test_a_headline_of_two_processors_has_the_numbers_of_their_table(campaign, a
     there = set(re.findall(r"\d+(?:\.\d+)?", table))
     for row in results.headlines(r, arm):
         places = words.placed(row, r)
-        assert len(places) == 2
+        assert len(places) >= 2
         for place, kept in places:
             for each in kept:
                 change, ends = words.change(each), words.interval_text(each)
