@@ -48,8 +48,8 @@ class Calibration:
 
     @cached_property
     def two(self) -> pd.DataFrame:
-        """What the fit behind two numbers says of each source when it is left out: columns metric, runs
-        (long or short), source, groups, inside_pct, experimental."""
+        """How well the prediction for two numbers fits each source, if the fit leaves it out: columns
+        metric, runs (long or short), source, groups, inside_pct, experimental."""
         fits = scatter.fits()["fits"].items()
         rows = [
             {"metric": metric, "runs": length} | source
@@ -61,8 +61,8 @@ class Calibration:
 
     @cached_property
     def power(self) -> pd.DataFrame:
-        """What campaigns say of true changes, the median cell of each scatter: columns scatter,
-        truth_pct, named (the difference, of equal servers any) and same, in percent."""
+        """The words of campaigns by true change, in the median cell of each scatter: columns scatter,
+        truth_pct, named (share that names the difference; at 0 any) and same, in percent."""
         rows = []
         cells = self.figures["cells"].replace({"name": SCATTERS})
         for name, part in cells.groupby("name", sort=False):
@@ -74,8 +74,8 @@ class Calibration:
 
     @property
     def sentences(self) -> tuple[str, str, str, str]:
-        """How often it names a difference where there is none, which it finds, whether a repeat falls
-        into its range, and where it must not be trusted. The first two are the lines of `power`."""
+        """How often it names a difference where there is none, how often a true one, whether a repeat
+        falls into its range, and where it must not be trusted. The first two are from `power`."""
         low, high = (ends.map("{:.0f}".format) for ends in (self._named.min(), self._named.max()))
         return (
             f"Noisefloor raises {low[0]} to {high[0]} false alarms in 100 measurements of identical "
@@ -114,14 +114,14 @@ class Calibration:
 
 
 def open_calibration(campaigns: str = "") -> Calibration:
-    """The recorded synthetic figures and the campaigns called so, "" for all recorded ones that came to
-    their end."""
+    """The recorded synthetic figures with the campaigns of these names ("": all recorded ones that
+    finished)."""
     folders = results.named(campaigns) or _recorded_folders()
     return Calibration(truth.read(recorded()), tuple(map(results.load, folders)))
 
 
 def _recorded_folders() -> list[Path]:
-    """The folders of all recorded campaigns that came to their end."""
+    """The folders of all recorded campaigns that finished."""
     every = sorted(paths.recorded().glob("*/campaign.json"))
     return [f.parent for f in every if json.loads(f.read_text()).get("finished") != ""]
 

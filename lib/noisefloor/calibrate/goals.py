@@ -21,13 +21,13 @@ Goal = Mapping[str, Any]
 Measured = tuple[str, str, str, bool]  # measured, bound, where, whether it is reached
 _KINDS = tomllib.loads(Path(__file__).with_name("goals.toml").read_text(encoding="utf-8"))
 GOALS = [k | g | {"by": by} for by, k in _KINDS.items() for g in k.get("goals", [{}])]
-SURE = 0.002  # two-sided: bounds of 99.9 % each, of the most extreme of hundreds of cells
+SURE = 0.002  # two-sided: each bound is at 99.9 %, as the most extreme of hundreds of cells counts
 SHARES = ("least", "most", "median", "more")
 
 
 def goals_table(c: "Calibration") -> pd.DataFrame:
-    """Every goal of a Calibration: columns goal, reached ("yes", "no", "not measured"), measured,
-    bound, limit, where. A goal of campaigns that are not there is not measured."""
+    """Every goal of a Calibration: columns goal, reached ("yes", "no", "not measured": its campaigns
+    are missing), measured, bound, limit, where."""
     rows = []
     for goal in GOALS:
         try:
@@ -52,7 +52,7 @@ def summary(goals: pd.DataFrame) -> str:
 
 
 def pct(share: float) -> str:
-    """A share in percent."""
+    """A share as text, in percent."""
     return f"{100 * share:.3g} %" if share in (0, 1) else f"{100 * share:.1f} %"
 
 

@@ -17,7 +17,7 @@ from noisefloor.stats import combine
 @dataclass(frozen=True)
 class Repeats:
     """One metric of a question on one processor: the joint row of its first workload and arm, else that
-    of the most threads. sittings: in order of time, the campaigns of each averaged."""
+    of the most threads. sittings: in order of time, each the mean of its campaigns."""
 
     study: str
     question: str
@@ -83,11 +83,11 @@ def repeated(every: Iterable[Repeats], instrument: str, metric: str) -> list[Rep
 
 def held_out(every: Sequence[Repeats]) -> pd.DataFrame:
     """Every sitting but the first of these Repeats, predicted from those before it: rows study,
-    question, instrument, metric, inside, half_pct (the half width of the range) and inside_tau.
+    question, instrument, metric, inside, half_pct (half the width of the range) and inside_tau.
 
-    `inside` is of the range that pages tell: without a scatter between sittings until combine.QUESTIONS
-    questions of an instrument have repeats. `inside_tau` takes the scatter of the others, however few
-    they are. The question itself is never among them."""
+    `inside`: in the range that pages show, without pooled scatter between sittings until
+    combine.QUESTIONS other questions of the instrument have repeats. `inside_tau`: with that scatter,
+    however few the other questions are."""
     rows = []
     for c in (c for c in every if len(c.sittings) > 1):
         about, kind = (c.study, c.question), (c.instrument, c.metric)
@@ -106,8 +106,8 @@ def held_out(every: Sequence[Repeats]) -> pd.DataFrame:
 
 
 def summary(repeats: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Shares of `held_out` by a column: rows of it, repeats, inside, share_pct with its bounds (Clopper
-    and Pearson), inside_tau, half_pct (median)."""
+    """`held_out` counted by a column: a row for each of its values, with repeats, inside, share_pct and
+    its bounds lo_pct and hi_pct (Clopper and Pearson), inside_tau, half_pct (median)."""
     rows = []
     for name, part in repeats.groupby(by, sort=True):
         inside, n = int(part["inside"].sum()), len(part)

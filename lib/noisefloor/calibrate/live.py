@@ -23,13 +23,12 @@ NONE = "No campaign {} is recorded: what needs it is left out."
 
 
 class TooShort(ValueError):
-    """Campaigns that are not there, or have too few pairs or blocks for what was asked of them. One
-    sentence."""
+    """Campaigns are missing, or have too few pairs or blocks. One sentence."""
 
 
 def asks(opened: Iterable[Results], *questions: str) -> list[Results]:
-    """The calibration campaigns of these questions that were judged, in order of time. The first one
-    ever, of two identical servers, had a study of its own and no question."""
+    """The judged calibration campaigns of these questions, in order of time. The very first one, of two
+    identical servers, had a study of its own and no question."""
     ours = (r for r in opened if r.study.name in ("calibration", "calibration-aa"))
     asked = (r for r in ours if (r.study.key or "aa") in questions and len(r.judged()))
     return sorted(asked, key=lambda r: (design.began(r.meta), r.folder.name))
@@ -62,24 +61,23 @@ def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
 
 
 def rounds(arm: Arm) -> int:
-    """How often every transaction of an arm hashes."""
+    """Rounds of hashing in each transaction of an arm (its option --work); 0 without."""
     return next((int(o.split("=")[1]) for o in arm.options if o.startswith("--work=")), 0)
 
 
 def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
-    """Mean of every whole block of a slowdown: log of the time, or processor time, of a transaction."""
+    """Means of the whole blocks of a slowdown: log ratio of the (processor) time of a transaction."""
     sign = 1 if METRICS[metric].worse_up else -1
     return sign * stats.block_means(r.pairs(main_workload(r), metric, arm.name))["mean"].to_numpy()
 
 
 def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
-    """Known slowdowns, measured in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
-    verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval contains the
-    truth), of the newest campaign.
+    """Known slowdowns, measured in turn, of the newest campaign: columns arm, metric, blocks, truth_pct,
+    change_pct, lo_pct, hi_pct, verdict, covered (pieces whose 95 % interval contains the truth), pieces (of
+    PIECE successive blocks).
 
     A transaction grows by a fixed amount for each round of hashing. The heaviest arm shows how much;
-    it proves nothing itself and is left out, and its error is in the intervals of the pieces. Raises
-    TooShort."""
+    it is left out of the rows, and its error is in the intervals of the pieces. Raises TooShort."""
     campaigns = asks(opened, "injected")
     if not campaigns:
         raise TooShort(NONE.format("of known slowdowns"))
@@ -125,11 +123,11 @@ SLEEP_S = 0.001  # of the arm that sleeps in every transaction
 
 
 def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
-    """Known differences, measured with two servers under load at once: rows arrangement, arm, metric,
-    change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log scale)
-    and half_pct (half its 95 % interval), of the newest campaign of each question. A sleep is known by
-    construction; work is compared with the same work measured one server after the other, where that is
-    not smaller than its interval is wide: else, and of identical servers, the shares are NaN. Raises
+    """Known differences, measured with two servers under load at once, of the newest campaign of each
+    question: columns arrangement, arm, metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct
+    (measured share of the true size, on the log scale) and half_pct (half its 95 % interval). A sleep is
+    known by construction. Work is compared with the same work measured one server after the other, if that
+    change is larger than its interval is wide; else, and for identical servers, the shares are NaN. Raises
     TooShort."""
     newest = {q: asked[-1] for q in (*AT_ONCE, ALONE) if (asked := asks(opened, q))}
     if not newest.keys() & AT_ONCE.keys():
@@ -159,10 +157,10 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
 
 
 def recovered_share(opened: Sequence[Results]) -> dict[str, Any]:
-    """The share of a known difference that two servers on shared cores tell: {"source", metric:
-    {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
-    size is not known to a half. The arms of known work are weighted by what is known of each. {} without
-    such work at once and one server after the other."""
+    """The share of a known difference that two servers on shared cores measure: {"source", metric:
+    {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval, for the metrics whose true
+    size `at_rate` knows. Arms are weighted by the inverse square of their half widths. {} if the work was
+    not measured both at once and one server after the other."""
     newest = [asked[-1].folder.name for q in ("rate-work", ALONE) if (asked := asks(opened, q))]
     if len(newest) < 2:
         return {}

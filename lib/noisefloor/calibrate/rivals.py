@@ -1,4 +1,4 @@
-"""The usual methods on the same runs: their documented formulas, written from the documentation.
+"""The usual methods on the same runs, by the formulas in their documentation.
 
 benchstat: two-sided Mann-Whitney U at 0.05. hyperfine: its Welch script, t-test of unequal
 variances at 0.05. Rows as replicates: the same test on the seconds of one run an arm. These
@@ -29,7 +29,7 @@ def benchstat(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def rates(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, int]:
-    """How often each calls two identical arms different, of n sessions: {rival: count}.
+    """How often each method calls two identical arms different, in n sessions: {rival: count}.
 
     given: drift, cv (from run to run), runs (an arm) and seconds (rows of a run)."""
     k = given["runs"]

@@ -21,7 +21,7 @@ MARGIN = math.log1p(ASKED["margin_pct"] / 100)
 TRUTHS = ASKED["truths_pct"]
 USUAL = {"noise": "normal", "dependence": 0.0, "drift": "none", "start": 0.0, "blocks": 10}
 WORDS = {"larger": 1, "smaller": -1, "same": 2}  # codes of `rule`; 0: cannot tell
-POOL = 12  # questions with repeats that a pooled tau is from
+POOL = 12  # questions with repeats behind a pooled tau
 EACH = 20  # questions that are judged with one pooled tau
 DF = 9  # of a campaign in `sittings`
 FILE_WORDS = ("faster", "slower", verdict.SAME, verdict.CANNOT_TELL)
@@ -34,7 +34,7 @@ _DRIFTS: Mapping[str, Callable[[np.ndarray, float, Any], Any]] = {
     "random walk": lambda x, cv, rng: np.cumsum(cv / 4 * rng.standard_normal(x.shape), -1),
     "slot penalty": lambda x, cv, rng: 0.02 * (np.arange(x.shape[-1]) % 2),
 }
-_FIXED_ORDER = "fixed order"  # the mutant whose pairs have no coin
+_FIXED_ORDER = "fixed order"  # the mutant that does not randomise the order of a pair
 
 
 def skewed(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -92,10 +92,10 @@ def simulated_pairs(
 def cell(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, int]:
     """What `rule` says of n campaigns of a cell, counted.
 
-    Of one thread count: `covered` (the interval holds the truth, whatever it is: it moves with it) and
-    its words at each of TRUTHS ("larger_0", "same_2"). Of `threads` equal ones: `together` (all
-    intervals hold the truth), `joint` (they have a joint row), `joint_covered`, and `any_false` (a
-    word other than `same` at a truth of 0, at a thread count or in the joint row)."""
+    Of one thread count: `covered` (the interval contains the truth; one count for all truths, because
+    the interval shifts with the truth) and the words at each of TRUTHS ("larger_0", "same_2"). Of
+    `threads` equal ones: `together` (all intervals contain the truth), `joint` (they have a joint
+    row), `joint_covered`, `any_false` (at a truth of 0 a thread count or the joint row differs)."""
     members = simulated_pairs(given, n, rng, threads=ASKED["threads"]).mean(-1)
     _, lo, hi = rule.block_interval(members[:, 0])
     hits = {"covered": (lo <= 0) & (hi >= 0)}
@@ -137,9 +137,9 @@ def files(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
 
 
 def sittings(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str, float]:
-    """What `combine` says of n questions whose sittings scatter by tau, skewed: how often the interval
-    holds the truth (`covered`) and the next campaign lies in its range (`inside`), and the median half
-    widths of both in percent. The pooled tau is from POOL other questions of two or three sittings.
+    """What `combine` says of n questions whose sittings scatter by tau, skewed: how often an interval
+    contains the truth (`covered`) and the next campaign lies in its range (`inside`), and the median
+    half widths of both in percent. The pooled tau is from POOL other questions of 2 or 3 sittings.
 
     given: tau, se (standard error of a campaign) and sittings of a question."""
     tau, se, k = given["tau"], given["se"], given["sittings"]
@@ -176,7 +176,7 @@ def different(units: np.ndarray, mistake: float = 1.0) -> np.ndarray:
 
 
 def _peeking(units: np.ndarray) -> np.ndarray:
-    """The same after every block from the third on."""
+    """Whether `different` is true after any block from the third on."""
     looks = [different(units[..., :k]) for k in range(3, units.shape[-1] + 1)]
     return np.logical_or.reduce(looks)
 
@@ -192,7 +192,7 @@ MUTANTS = {
 
 def mutant(given: Mapping[str, Any], n: int, seed: Any) -> tuple[int, int]:
     """(how often a mutant leaves out the truth, how often the rule does in the same noise), of n
-    campaigns. given: `mutant`, its name, and what its noise is."""
+    campaigns. given: `mutant`, its name, and the fields of its noise."""
     name = given["mutant"]
     mine, whole = (
         simulated_pairs(given, n, np.random.default_rng(seed), coin=coin)[:, 0]

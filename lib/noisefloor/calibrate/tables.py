@@ -21,9 +21,9 @@ from noisefloor.measure.folder import write_json
 from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
-WHOLE = 12  # blocks without which a campaign decides nothing about a machine
-PAIRS = 10  # without which a scatter is known too badly
-FREE = 4  # degrees of freedom inside blocks, before they stand for it
+WHOLE = 12  # fewest blocks of an A/A campaign that measures a machine
+PAIRS = 10  # fewest pairs that give a scatter
+FREE = 4  # fewest degrees of freedom inside blocks that give the scatter of pairs (`_around`)
 
 Squares = tuple[int, float, float, int]  # what `squares` makes of a campaign
 
@@ -33,8 +33,8 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     ``recovered.json``. machine: all campaigns are from one machine, without repeats; the last two files,
     and the pilot's windows at a rate, are then left out.
 
-    Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks, because its scatter
-    would decide later verdicts."""
+    Raises TooShort without an A/A campaign, and for a machine also if one has fewer than WHOLE blocks,
+    because its scatter would decide later verdicts."""
     aa = live.asks(opened, "aa")
     if not aa:
         raise live.TooShort(live.NONE.format("of two identical servers"))
@@ -57,10 +57,10 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
 
 
 def noise(opened: Sequence[Results]) -> dict[str, Any]:
-    """What one pair scatters, by thread count: {"source", name: {metric: {threads: sd in percent}}},
-    the names those of `schedule.kin`. Around the means of blocks, where neither an arm's effect nor a
-    start's is left. Where blocks hold one pair: of identical arms, and at a rate, around the mean of
-    the campaign."""
+    """The scatter of one pair by thread count: {"source", name: {metric: {threads: sd in percent}}},
+    with the names of `schedule.kin`. It is taken around the means of blocks, which hold the effects of
+    arms and starts. If blocks have too few pairs, it is taken around the mean of the campaign, for
+    identical arms and at a rate only."""
     sums: dict[tuple[str, str, int], list[tuple[float, int]]] = {}
     counted = 0
     for r in opened:
@@ -73,7 +73,7 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
         pairs = stats.pairs(r.judged(), baseline=r.study.baseline.name)
         for (work, metric, threads), part in pairs.groupby(["workload", "metric", "threads"]):
             load = r.study.workload(work)
-            if load.rate and metric in QUANTILES:  # a value a block, of all its windows
+            if load.rate and metric in QUANTILES:  # one value a block, from all its windows
                 beside = pairs[pairs["workload"].eq(work) & pairs["metric"].isin(PROCESSOR)]
                 parts = [
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
@@ -105,8 +105,8 @@ def _around(pairs: pd.DataFrame, whole: bool) -> tuple[float, int]:
 
 
 def _of_blocks(pooled: pd.DataFrame, windows: pd.DataFrame) -> tuple[float, int]:
-    """(sum of squares, degrees of freedom) that a window would scatter by, of a metric that has one
-    value a block: its blocks scatter less, by the root of their windows."""
+    """(sum of squares, degrees of freedom) for one window of a metric that has one value a block. The
+    value of a block scatters less than a window, by the root of the number of windows."""
     d, each = pooled["change"], len(windows) / max(1, windows["block"].nunique())
     return float(each * ((d - d.mean()) ** 2).sum()), len(d) - 1
 
@@ -116,7 +116,7 @@ def _of_blocks(pooled: pd.DataFrame, windows: pd.DataFrame) -> tuple[float, int]
 
 def floor(*opened: Results) -> dict[str, Any]:
     """The start-to-start scatter of one server: {"source", metric: {"cv_pct", "upper_pct", "lo_pct",
-    "hi_pct", "df"}}, from campaigns of two identical servers, `beyond` what their pairs explain.
+    "hi_pct", "df"}}, from campaigns of two identical servers, by `beyond`.
 
     cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
     bound; df: the degrees of freedom that this bound implies, None for an estimate of 0."""
@@ -142,8 +142,8 @@ def floor(*opened: Results) -> dict[str, Any]:
 
 def squares(d: ArrayLike, block: ArrayLike, threads: ArrayLike) -> Squares:
     """A part of `beyond`: (blocks - 1, variance of block means, what the pairs explain of it, degrees of
-    freedom inside blocks). Over several thread counts the mean, with the degrees of freedom of one: a
-    start serves all of them. Raises TooShort."""
+    freedom inside blocks). Variances are means over thread counts. A start serves all thread counts, so
+    blocks - 1 is that of one. Raises TooShort below two blocks of two pairs."""
     rows = pd.DataFrame({"d": np.asarray(d), "block": np.asarray(block), "t": np.asarray(threads)})
     of_threads = []
     for _, part in rows.groupby("t"):
@@ -162,13 +162,12 @@ def squares(d: ArrayLike, block: ArrayLike, threads: ArrayLike) -> Squares:
 
 
 def beyond(parts: Sequence[Squares], *, seed: int = 1, draws: int = 100_000) -> dict[str, float]:
-    """What starts scatter beyond the pairs: {"cv_pct", "lo_pct", "hi_pct", "upper_pct"}, the last one
-    one-sided, from a generalised 95 % interval (Weerahandi 1993), drawn; of one server, whose variance
-    is half that of a difference.
+    """The scatter of starts beyond that of pairs: {"cv_pct", "lo_pct", "hi_pct", "upper_pct"}, the last
+    one one-sided, from a generalised 95 % interval (Weerahandi 1993) by simulation. It is that of one
+    server, whose variance is half that of a difference.
 
-    parts: `squares` of one or more campaigns. Variances are averaged before any is cut off at zero, each
-    weighted by how well its pairs let it be known: the campaign whose estimate is below zero counts
-    like another."""
+    parts: `squares` of one or more campaigns. Variances are averaged with weights (blocks - 1, over the
+    square of what pairs explain), then cut off at zero, so that negative estimates count, too."""
     k, between, share, free = map(np.array, zip(*parts, strict=True))
     weights = k / share**2
     weights /= weights.sum()

@@ -26,7 +26,7 @@ from noisefloor.stats import combine, estimate, rule, student, verdict
 CELLS = synthetic.ASKED
 FILES = ("cells", "files", "mutants", "rivals", "sittings")  # CSV each
 COUNTED = {"cells": synthetic.cell, "files": synthetic.files, "sittings": synthetic.sittings}
-RULE = (rule, verdict, estimate, student, combine, synthetic, rivals)  # what the figures are of
+RULE = (rule, verdict, estimate, student, combine, synthetic, rivals)  # what the figures depend on
 
 Rows = list[dict[str, Any]]
 Job = tuple[Callable[..., Rows], Any, int, list[int]]  # a function, its arguments, n, seed
@@ -106,8 +106,8 @@ def read(folder: str | Path) -> dict[str, Any]:
 
 
 def fingerprint() -> str:
-    """A digest of the rule and of the campaigns that it is tried on, blind to comments, layout, imports
-    and types: the recorded figures speak for the code that has the same one."""
+    """A digest of the modules RULE and of cells.toml, without docstrings, comments, layout, imports and
+    types. Recorded figures are valid for code with the same digest."""
     trees = [json.dumps(CELLS)]
     for source in map(inspect.getsource, RULE):
         tree = ast.parse(source)

@@ -39,18 +39,18 @@ _AHEAD = "a repeat should give"
 
 
 def here(r: Results) -> pd.DataFrame:
-    """The claims of a study's source, judged by the margins of opened campaigns."""
+    """The claims of a study's source, judged by the study's margin (`judge_claims`)."""
     return judge_claims(published_facts(), times(), r.study.margin_pct, study=r.study.name)
 
 
 def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number, 0 for "no
-    difference", is compared with the range in which a repeat is expected, if that is known, else with the
-    interval. A claim that no campaign of ours can test, or whose load was not measured: why not.
+    words, by the rule of `claims.agree`; "" if the source has no claim of this label. The claimed number,
+    0 for "no difference", is compared with the range in which a repeat is expected, if that is known, else
+    with the interval. If no campaign of ours can test the claim, or its load was not measured: the reason.
 
-    label: of the claim; arm: where it is looked for, by default the first; claimed: in percent, where
-    the source prints none."""
+    label: of the claim; arm: the one that is compared, by default the first; claimed: the number in
+    percent, if the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
     lead = capacity(r)
@@ -88,7 +88,7 @@ def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = Non
 
 
 def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
-    """(rows, what holds all rows) of the thread counts that a claim is about."""
+    """(rows, an object with all `verdicts`), both of the thread counts that a claim is about."""
     each = rows[~is_joint(rows)]
     if pd.isna(source["from_threads"]) or each.empty:
         return rows, r
@@ -113,7 +113,8 @@ def _at(part: Sequence[Row]) -> str:
 
 
 def _measured(part: Sequence[Row], where: str) -> str:
-    """The change of rows of thread counts; of one the range of a repeat, else its change and interval."""
+    """Of several rows the range of their changes; of one row the range of a repeat, if that is known,
+    else its change and interval."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
         change = (
@@ -128,7 +129,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
 
 
 def _agrees(row: Row, theirs: agree.Range) -> str:
-    """What a row says of a claimed change in percent."""
+    """Whether a row agrees with a claimed range, as the first words of a sentence."""
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
@@ -168,8 +169,8 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
 
 
 def _sizes(row: Row) -> dict[str, str]:
-    """What a source says, what its numbers say of which metric, and the interval of that: changes of
-    the metric's own value, all three in one unit."""
+    """The change that a source claims, the change between its numbers, and the interval of that, all
+    three of the metric's own value and in one unit."""
     claimed, change, ends = row["claimed_pct"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
     metric, noun = row["metric"], statement.terms_of(row["metric"]).noun
     noun *= noun != row["label"]  # which the table names beside it
@@ -185,8 +186,8 @@ def _sizes(row: Row) -> dict[str, str]:
 
 
 def of_itself(row: Row) -> str:
-    """Whether what a source says agrees with its own numbers, by the rule for all claims; a dash where
-    it says nothing."""
+    """Whether the claim of a source agrees with its own numbers (`agree`); a dash if it claims no
+    number."""
     if pd.isna(row["claimed_pct"]):
         return "–"
     if pd.isna(row["lo_pct"]):
@@ -222,8 +223,8 @@ def published_by_threads(
     label: str = "published",
     threads: Collection[int] | None = None,
 ) -> pd.DataFrame:
-    """A published table of tablespace encryption by thread count, to be drawn over our own: threads
-    change_pct label. With `threads` those alone: nothing is drawn where nothing was measured."""
+    """A published table of tablespace encryption by thread count, to draw over our own: columns threads,
+    change_pct, label. threads: only these thread counts, those that were measured."""
     logs = by_threads(facts, "tablespace-encryption", claim) if len(facts) else pd.Series()
     at = logs.index.astype(int) if threads is None else [t for t in logs.index if t in set(threads)]
     rows = [(t, 100 * math.expm1(logs[t]), label) for t in at]

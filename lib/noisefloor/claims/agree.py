@@ -12,16 +12,16 @@ Range = tuple[float, float]  # changes in percent, the lower end first
 
 
 def change_of_claim(percent: float, *, ahead: bool, of_leader: bool) -> float:
-    """The change of the arm against the baseline, in percent, where one is `percent` ahead of the
-    other. ahead: the arm is ahead; of_leader: the percentage is of the number of the one ahead, else of
-    the other one's. The one behind has -35 % for 35 % of the one ahead, and -26 % for 35 % of its
-    own."""
+    """The change of the arm against the baseline, in percent, if one of them is `percent` ahead of the
+    other. ahead: the arm is ahead; of_leader: the percentage is of the leader's number, else of the
+    other one's. With 35 % the change of the one behind is -35 % of the leader's number, or, if its own
+    number is the base, -26 %."""
     ratio = 1 / (1 - percent / 100) if of_leader else 1 + percent / 100  # over the other one
     return 100 * ((ratio if ahead else 1 / ratio) - 1)
 
 
 def claimed(percent: float, *, most: bool = False) -> Range:
-    """The range of a claimed change. most: it is a limit that smaller changes keep."""
+    """The range of a claimed change. most: "at most" this change, so that the range goes to 0."""
     return (min(percent, 0.0), max(percent, 0.0)) if most else (percent, percent)
 
 

@@ -77,10 +77,10 @@ def judge_claims(
     study: str = "",
 ) -> pd.DataFrame:
     """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
-    text of the claim and `claimed_pct` the source's own arithmetic as a change of the metric.
+    text of the claim and `claimed_pct` the claimed change of the metric's own value.
 
-    The intervals of one metric of one source hold at 95 % together (Bonferroni): those of single
-    numbers and thread counts, and those of means over thread counts; `refused` claims do not count.
+    The intervals of one metric of one source hold at 95 % together (Bonferroni), those of means over
+    thread counts apart from the others; `refused` claims do not count.
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share; study: the
     claims of one source alone ("": of all)."""
@@ -97,7 +97,7 @@ def _row(c: Claim, margin_pct: float) -> Claim:
     cell, metric, together = c["cell"], c["metric"], c["together"]
     margin_pct = margin_pct or metric_of(metric).margin_pct
     e, notes = cell.estimate, [*c["warnings"]]
-    if e.parts and not (e.start or e.single):  # repetitions that hold no start
+    if e.parts and not (e.start or e.single):  # repetitions without scatter of starts
         spare = e.spare(metric, math.log1p(margin_pct / 100), together)
         notes += [Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare)] if spare else []
     key = c["study"], c["workload"], metric, c["baseline"], c["arm"]
@@ -123,8 +123,8 @@ def _plan(out: Comparison) -> str:
 
 
 def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
-    """(`order.trend` of the arms of a source that stand in an order, what they say together); (None,
-    "") for a source without any. The order was declared before its answer was looked at."""
+    """(`order.trend` of the ordered arms of a source, its sentence); (None, "") for a source without
+    any. The order was declared before the result was known."""
     names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
     rows = facts_of(facts, source, metric=metric)
     values = [rows.loc[rows["arm"].eq(name), "value"].dropna() for name in names]
@@ -259,8 +259,8 @@ class _Published:
         return numbers
 
     def _difference(self, c: Claim) -> tuple[float, dict[str, float]]:
-        """(log change between two numbers, ends): the nearest ends of an arm that has several; from
-        what the source says of it where it gives no numbers."""
+        """(log change, lowest and highest number of each arm). If an arm has several numbers, those
+        nearest to the other arm count. Without numbers: the printed change, else NaN, and {}."""
         numbers = self._runs(c)
         if all(map(len, numbers.values())):
             base, arm = numbers.values()
@@ -274,7 +274,7 @@ class _Published:
         return math.nan, {}
 
     def single(self, c: Claim) -> Judged:
-        """Numbers without anything that shows their scatter: what such runs may differ by is
+        """Numbers whose scatter the source does not show: the difference between such runs is
         predicted from published repeats."""
         value, more = self._difference(c)
         seconds = facts_of(self.facts, c["study"], c["claim_id"])["seconds"].dropna()
@@ -284,13 +284,13 @@ class _Published:
         ), more
 
     def refused(self, c: Claim) -> Judged:
-        """A number that is no evidence, or lost: `why` is the reason."""
+        """A number that is no evidence, or is lost: `why` is the reason."""
         value, more = self._difference(c)
         return _cell(c, value, (c["runs"],) * 2, (), only=c["why"]), more
 
     def control(self, c: Claim) -> Judged:
-        """A table of the source where nothing could differ: its differences are known to be zero,
-        and so they are the noise of the other one."""
+        """A table with a control: another table of the source, whose true differences are zero, so
+        that its measured differences show the scatter."""
         zero = by_threads(self.facts, c["study"], c["control"])
         hard = by_threads(self.facts, c["study"], c["claim_id"])
         low, high = c.get("between", (c.get("threads"),) * 2)
@@ -309,13 +309,13 @@ class _Published:
         }  # fmt: skip
 
     def itself(self, c: Claim) -> Judged:
-        """A table by thread count, by its own scatter."""
+        """A table by thread count: the scatter is that of its own differences."""
         d = by_threads(self.facts, c["study"], c["claim_id"])
         parts = estimate.paired(d.tolist())
         return _cell(c, float(d.mean()), (len(d),) * 2, parts, self.start), {"k": len(d)}
 
     def twins(self, c: Claim) -> Judged:
-        """Two arms that are one thing under two names: their difference is the noise."""
+        """Two arms are one thing under two names: their difference shows the scatter."""
         v = np.log(self.times.set_index(["arm", "phase"]).sort_index()[c["metric"]])
         one, other = (v[name] for name in c["twins"])
         variance = float(np.mean(np.square(one - other))) / 2  # of one run
@@ -327,13 +327,13 @@ class _Published:
         return _cell(c, value, (1, n), parts, sd=math.sqrt(variance)), {}
 
     def rounded(self, c: Claim) -> Judged:
-        """Sizes that agree, within what their rounding can hide."""
+        """Sizes that agree: the interval is what their rounding can hide."""
         size = facts_of(self.facts, c["study"], c["claim_id"])["value"].iloc[0]
         reach = math.log((size + c["digit"] / 2) / (size - c["digit"] / 2))
         return _cell(c, 0.0, (1, 3), (((reach / 1.96) ** 2, math.inf),)), {}
 
     def repeated(self, c: Claim) -> Judged:
-        """Runs of both arms: Welch on logs, with what a start adds where a server was measured."""
+        """Several runs of both arms: Welch on logs; for a server the scatter of starts is added."""
         numbers = self._runs(c)
         x, y = (np.log(values) for values in numbers.values())
         parts = estimate.welch(x.tolist(), y.tolist())

@@ -1,5 +1,5 @@
-"""What a study of the reader's own setting needs to know of this machine before it is measured:
-what its script takes, which variables need a start of the server, what a share of a capacity is."""
+"""What is looked up on this machine before a study of the user's own settings is measured: which
+options its script takes, which variables need a server start, which rate is a share of a capacity."""
 
 import contextlib
 import re
@@ -20,12 +20,12 @@ from noisefloor.servers import engines
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.studies.ab import SLOWLY, offered, refused, share_of
 
-_WINDOWS = 3  # in a closed loop, whose median is a capacity
+_WINDOWS = 3  # in a closed loop; their median is the capacity
 
 
 def script_facts(request: Request) -> Resolved:
-    """What is to be known of an own study's script before anything is measured. Raises
-    StudyError."""
+    """A Resolved with `sized` and `digest` ("" for a script of sysbench) of the request's script.
+    Raises StudyError if it is no script, or asks no server anything."""
     workload, lua = request.workload, request.lua
     if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
         raise refused(f"lua {lua}: the path of a Lua file (.lua) is needed")
@@ -43,8 +43,9 @@ def script_facts(request: Request) -> Resolved:
 
 
 def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
-    """The study's variables that only a start of the server sets, each value tried on a server
-    without data. Raises StudyError for a variable or value that this build does not have."""
+    """The study's variables that need a server start: a live server refuses them or applies them only
+    over time (`studies.ab.SLOWLY`). Tries each value on a server without data. Raises StudyError for
+    a variable or value that this build does not have."""
     wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
     progress = Progress()
     with course.machine(progress.say) as folder:
@@ -66,8 +67,9 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
 
 
 def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> tuple[int, int]:
-    """Transactions a second of a share of a capacity ("25%"), and that capacity as it is measured now; of
-    a campaign that is continued its own, and 0. Raises CampaignError."""
+    """(rate, capacity), both in transactions a second, for a request whose rate is a share ("25%") of the
+    capacity, which is measured now; (the campaign's own rate, 0) if a campaign will be continued.
+    Raises one of `campaign.FAILURES`."""
     share = str(request.rate)
     for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
@@ -88,9 +90,8 @@ def rate_of(request: Request, resolved: Resolved, build: engines.Engine) -> tupl
 
 
 def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
-    """Transactions a second of the baseline alone in a closed loop, on a server of this build, with
-    the study's clients and length of windows: the median of some, after a warm-up. Raises
-    CampaignError."""
+    """Transactions a second of the baseline in a closed loop, on a server of this build: the median of
+    `_WINDOWS` slices with the study's most clients, after a warm-up. Raises CampaignError."""
     (work,), base, progress = study.workloads, study.baseline, Progress()
     clients = max(work.threads)
     length = schedule.slice_s(study, schedule.Cell(work, clients, base))

@@ -1,4 +1,4 @@
-"""A request as studies that this machine can measure."""
+"""Turns a request into the studies that this machine can measure."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +12,9 @@ from noisefloor.studies.ab import refused
 
 
 def checked(request: Request) -> tuple[list[Study], Resolved, int]:
-    """(the questions that are asked, before a build is looked for; what is known of the script; how
-    many hosts of the request's cluster load, 0: this machine). Raises StudyError for a wrong
-    parameter, ServerError where the cluster is not there."""
+    """(the studies of the asked questions, before a build is looked for; what is known of the
+    script; how many hosts of the request's cluster make the load, 0 for this machine). Raises
+    StudyError for a wrong parameter, ServerError if the cluster cannot be used."""
     if parse.scrub("; ".join(request.settings))[1]:
         raise refused("a setting has a password, which the page would show")
     resolved = ab.script_facts(request) if request.study == "own-study" else Resolved()
@@ -31,9 +31,9 @@ def checked(request: Request) -> tuple[list[Study], Resolved, int]:
 
 
 def on_builds(request: Request, resolved: Resolved) -> tuple[list[Study], Request]:
-    """The questions that are asked, as the builds on this machine make them (a path, or a fall-back,
-    says itself what it is), and the request, with the capacity that its rate is a share of. Raises
-    EngineMissing, StudyError, CampaignError."""
+    """(the studies of the asked questions for the builds on this machine; the request, with the
+    measured `capacity` if its rate is a share). A build may be of another kind than asked for: one
+    given by its path, or a fall-back. Raises one of `campaign.FAILURES`."""
     engine = studies.engine_of(request.study, request.engine)
     builds = {name: engines.find(name) for name in (engine, request.old) if name}
     build = builds[engine]
@@ -55,7 +55,7 @@ def on_builds(request: Request, resolved: Resolved) -> tuple[list[Study], Reques
 
 
 def _keys(request: Request, engine: str) -> tuple[str, ...]:
-    """The questions to answer; on a guest the first, where the arms take turns."""
+    """Keys of the questions to answer; ("",) for an own study. A guest answers one at a time."""
     name, question = request.study, request.question
     if question == "all":
         return tuple(studies.questions(name, engine)) or ("",)
@@ -64,12 +64,12 @@ def _keys(request: Request, engine: str) -> tuple[str, ...]:
     return (question,) if question else studies.headline(name, engine)
 
 
-# -- the builds that it needs ----------------------------------------------------------------------
+# -- the builds that a study needs -----------------------------------------------------------------
 
 
 def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | None = None) -> str:
-    """What a build of the study cannot do that its arms need, in words; "" for nothing. find: a
-    build by its name. Raises EngineMissing for one that is not there."""
+    """Why a build cannot do what an arm of the study needs, in words; "" if all can. find: looks a
+    build up by its name. Raises EngineMissing for one that is not there."""
     find = find or engines.find
     for arm in study.compared:
         build = find(arm.engine or engine)

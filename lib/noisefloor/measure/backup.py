@@ -1,4 +1,4 @@
-"""Backups through a pipe of processes: made, restored, proved; and what each process did.
+"""Backups through a pipe of processes: made, restored, checked; and what each process did.
 
 `BackupPool` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the
 measuring tools. Their input is removed from the system's cache before (`cold`).
@@ -33,10 +33,10 @@ from noisefloor.servers.sandbox import clock, ctrl_c, die_with_parent, secret_fi
 from noisefloor.servers.server import Rows, Server, ServerError
 
 _SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
-_SELDOM_S = 0.2  # the same beside a load, which a look takes time from
-_COMPRESSING = 4  # threads of zstd where they are not what is asked
-_STREAM = "chacha20"  # damaged as well: without blocks, no wrong passphrase contradicts it
-_SECTOR_B = 512  # that the system counts as a block
+_SELDOM_S = 0.2  # the same beside a load, because each look takes processor time from it
+_COMPRESSING = 4  # threads of zstd, unless the study varies them
+_STREAM = "chacha20"  # damaged, too: a stream cipher has no padding that shows a wrong passphrase
+_SECTOR_B = 512  # of a block in ru_inblock
 _FIRST_BYTES = {b"Salted__": "encrypted", b"\x28\xb5\x2f\xfd": "plain"}  # openssl's, zstd's
 _DATA = re.compile(r".*\.ibd|ibdata\d+|undo_?\d+")  # files of a server with rows in them
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
@@ -52,14 +52,14 @@ class BackupPool(ServerPool):
         self.password = secret_file(self.kept / "passphrase", secrets.token_hex(16) + "\n")
         self.archives: dict[str, Path] = {}
         self.proved: set[str] = set()  # digests of unpacked trees that were started
-        # archives, the copy that MySQL makes first, a restored one, and of each server with tables
-        # of its own also archives, which may not compress
+        # the archives, MySQL's clone, a restored copy; and for each arm with tables of its own a
+        # server and archives, which may not compress
         copied = copier(self.templates[""]) == "tar"
         restored = any(w.tool == "restore" for w in self.study.workloads)
         self.copies = 1 + copied + restored + 2 * len(self._apart)
 
     def configure(self, server: Server) -> None:
-        """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
+        """Make sure that a program that copies the server is installed. Raises ServerError."""
         if copier(server) == "tar" and not server.engine.clone:
             raise ServerError("this build of MySQL has no clone plugin, and xtrabackup is missing")
         if not engines.which(copier(server)):
@@ -82,8 +82,8 @@ class BackupPool(ServerPool):
         return [a for a in self.study.arms if a.prepare != self.study.baseline.prepare]
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The arm's own server where its tables differ. All of these start together, in a block's
-        first run, and are stopped at its end; their data are copied once."""
+        """The arm's own server if its tables differ from the baseline's, else None. All such servers
+        start in a block's first run and stop at the block's end; their data are copied once."""
         for each in self._apart:
             if each.name not in self.extra:
                 self.extra[each.name] = self.fresh(each)
@@ -92,11 +92,11 @@ class BackupPool(ServerPool):
         return self.extra.get(arm.name)
 
     def prebuild(self) -> None:
-        """Make the archive of every arm that is restored, and a copy that is started and
-        compared."""
+        """Make the archive of every arm that is restored, restore it once, and start and compare
+        the copy."""
         for workload in (w for w in self.study.workloads if w.tool == "restore"):
             for arm in self.study.compared:
-                with contextlib.suppress(NotHere, ToolError):  # its turn comes, and says so
+                with contextlib.suppress(NotHere, ToolError):  # raised again by the arm's first run
                     self.ready(arm, workload)
                     server = self.server_of(arm, 0, workload)
                     _restored(self, server, arm)
@@ -120,8 +120,8 @@ class BackupPool(ServerPool):
 
 
 def copier(server: Server) -> str:
-    """The program that copies the server's files: the best that is installed, else the last; tar
-    after a local clone."""
+    """The program that copies the server's files: the first of `server.kind.COPIERS` that is
+    installed, else the last one. `tar` copies a local clone."""
     *better, last = server.kind.COPIERS
     return next((program for program in better if engines.which(program)), last)
 
@@ -134,12 +134,12 @@ def _ciphers() -> set[str]:
 
 
 def cold(place: Path) -> None:
-    """Take a file, or all files below a folder, out of the system's cache: whoever reads them next
-    reads the disk. What is not on the disk yet is written first. It needs no right but to read."""
+    """Take a file, or all files below a folder, out of the system's cache, so that the next reader
+    reads the disk. Writes what is not on the disk yet first. Needs only the right to read."""
     for path in [place] if place.is_file() else place.rglob("*"):
         if path.is_file():
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                os.fsync(file.fileno())  # what is not written yet would stay
+                os.fsync(file.fileno())  # a dirty page would stay in the cache
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -158,10 +158,10 @@ def pipe(
     """Run the programs connected by pipes: {"wall_s", "stages": [{name, user_s, sys_s, wall_s,
     read_B, exit_code, said, states}]}.
 
-    `read_B`: bytes that it read from disk. `said`: the last line of its stderr, kept in `folder`.
-    `states`: how often it was seen running, waiting for input, for output or for something else, a
-    look every `every_s`. `over`: when it is set, what still runs is killed. All children die with
-    this process. Raises ToolError when none of them uses the processor any more."""
+    `read_B`: bytes that it read from disk. `said`: if it failed, the last line of its stderr, which
+    is kept in `folder`. `states`: how often it was seen running, waiting for input, for output or
+    for something else, with a look every `every_s`. `over`: when it is set, what still runs is
+    killed. All die with this process. Raises ToolError if none uses CPU for `child.PATIENCE_S`."""
     ends = [os.pipe() for _ in stages[1:]]
     children: list[subprocess.Popen[bytes]] = []
     states: list[Counter[str]] = [Counter() for _ in stages]
@@ -212,8 +212,8 @@ def pipe(
 
 
 def _kill(pids: list[int]) -> None:
-    """Kill the last one of a pipe first: nobody takes the end of what he reads for its whole. Their
-    exit codes are left to who waits for them."""
+    """Kill the processes of a pipe, the last one first, so that none takes a cut input for a whole
+    one. Whoever waits for them gets their exit codes."""
     for pid in reversed(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -234,7 +234,7 @@ def _ending(process: subprocess.Popen[bytes], began: float) -> dict[str, Any]:
 
 
 def _doing(pid: int) -> str:
-    """What a process is doing now: running when any of its threads is, else what most wait for."""
+    """What a process does now: `runs` if any thread runs, else what most wait for; "" if ended."""
     seen: Counter[str] = Counter()
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -257,8 +257,8 @@ def _doing(pid: int) -> str:
 
 
 def backup(run: Slice) -> dict[str, Any]:
-    """One backup of a server whose files are in no cache into a new archive; the arm's first one is
-    kept for restores."""
+    """Back up a server, whose files are not in the system's cache, into a new archive. An arm's
+    first archive is kept for restores."""
     cold(run.server.datadir)
     archive, took = _backup(run.pool, run.server, run.arm, run.threads)
     proof = _proof(run.arm, [_kind(archive)])
@@ -270,9 +270,8 @@ def backup(run: Slice) -> dict[str, Any]:
 
 
 def restore(run: Slice) -> dict[str, Any]:
-    """The arm's archive, which is in no cache, unpacked into an empty folder. What makes a backup
-    of mariabackup consistent (its prepare) has a clock of its own; the copy is proved outside of
-    both."""
+    """Unpack the arm's archive, which is not in the system's cache, into an empty folder. The time
+    of `prepare` is measured apart (`prepare_s`); the check of the copy is in neither time."""
     return _result(run, _restored(run.pool, run.server, run.arm))
 
 
@@ -293,12 +292,12 @@ def _restored(pool: BackupPool, server: Server, arm: Arm) -> dict[str, Any]:
 
 
 def beside(run: Slice) -> dict[str, Any]:
-    """A load at a rate, its text in ``sysbench.txt``, with one backup after the other beside it;
-    with none where the arm has no cipher.
+    """Load a server at a rate, text in ``sysbench.txt``, with one backup after the other beside the
+    load; without backups if the arm has no cipher.
 
-    The backups start before the load, with files that are in no cache, and the last one is ended
-    with it. `stages` has the processes of each, with what they did until then. A clone is not a
-    process, but a part of what the server used."""
+    The backups start before the load, with files that are not in the system's cache; the last one
+    is killed when the load ends. `stages` has the processes of each backup and what they used. A
+    clone is not among them: it is part of what the server used."""
     argv, over = tools.load_argv(run, run.seconds), threading.Event()
     cold(run.server.datadir)
     with (
@@ -319,8 +318,8 @@ def beside(run: Slice) -> dict[str, Any]:
 
 
 def _backups(run: Slice, over: threading.Event) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Backups of a slice's server under its arm, if it has any, one after the other until `over`:
-    what the archive is, and what its processes did. One that had not begun to write is left out."""
+    """Make backups of a slice's server, one after the other until `over`, none if its arm has no
+    cipher: (kind of the archive, `stages` of `pipe`) of each that wrote anything."""
     made = []
     while "cipher" in run.arm.how and not over.is_set():
         archive, took = _backup(run.pool, run.server, run.arm, _COMPRESSING, _SELDOM_S, over)
@@ -353,12 +352,12 @@ def _result(run: Slice, took: dict[str, Any]) -> dict[str, Any]:
 
 
 def _must(took: dict[str, Any], cut: bool = False) -> None:
-    """Raise ToolError when a process of a pipe failed, with the name of the one that failed first:
-    not of one that only lost its reader, nor of one that was killed where the pipe was `cut`."""
+    """Raise ToolError when a process of a pipe failed, with the name of the one that failed first.
+    One that only lost its reader does not count, nor a killed one if the pipe was `cut`."""
     failed = [x for x in took["stages"] if noticed(x)]
     if cut:
         failed = [x for x in failed if x["exit_code"] != -signal.SIGKILL]
-    elif not failed:  # nobody says that he failed
+    elif not failed:  # then one that only lost its reader counts, too
         failed = [x for x in took["stages"] if x["exit_code"]]
     if failed:
         first = min(failed, key=lambda x: x["wall_s"])
@@ -375,7 +374,7 @@ def _backup(
     every_s: float = _SAMPLE_S,
     over: threading.Event | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """A new archive of a server, and what `pipe` says of it, with what was copied before."""
+    """(a new archive of a server, what `pipe` returns, with a clone as its first stage)."""
     archive = pool.new("backups/archive-")
     copy, data, stolen = copier(server), pool.new("backups/scratch-"), steal()
     clone = [_clone(server, data)] if copy == "tar" else []
@@ -399,8 +398,8 @@ def _backup(
 
 
 def _clone(server: Server, data: Path) -> dict[str, Any]:
-    """A physical copy by MySQL's clone plugin, as a stage: the server's CPU, to a hundredth of a
-    second, and what the server read from disk."""
+    """Copy the server's files to `data` with MySQL's clone plugin; a stage as in `pipe`, with all
+    CPU seconds of the server as `user_s`, and the bytes that the server read from disk."""
     with contextlib.suppress(Exception):  # installed by an earlier run
         server.patient("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
     before, began = server.usage(), time.monotonic()
@@ -430,8 +429,8 @@ def _options(pool: BackupPool, server: Server) -> Path:
 
 
 def prepare(server: Server, restored: Path) -> float:
-    """Let the copying program apply the redo log to the unpacked files: the seconds that it takes,
-    0 for a copy that needs none. Raises ToolError."""
+    """Let the copying program apply the redo log to the unpacked files, which makes them
+    consistent; the seconds that it takes, 0 for a clone. Raises ToolError."""
     if copier(server) == "tar":
         return 0.0
     began = time.monotonic()
@@ -443,10 +442,9 @@ def prepare(server: Server, restored: Path) -> float:
 
 
 def _prove(pool: BackupPool, server: Server, restored: Path, digest: str) -> Rows:
-    """Evidence that the prepared files are a backup of `server`: the first copy whose unpacked
-    files had this digest is started and compared by CHECKSUM TABLE; later ones by their bytes.
-
-    Raises ToolError when they are not."""
+    """Evidence that the prepared files are a backup of `server`. The first copy with this `digest`
+    of its unpacked files is started and compared by CHECKSUM TABLE; for later ones the digest is
+    enough. Raises ToolError when they are no backup."""
     how = "bytes of a copy that was started and compared"
     if digest not in pool.proved:
         if wrong := revive(pool, server, restored):
@@ -480,7 +478,7 @@ def revive(pool: BackupPool, server: Server, restored: Path) -> str:
         return str(e)
 
 
-# -- found out once a campaign ---------------------------------------------------------------------
+# -- measured once a campaign ----------------------------------------------------------------------
 
 
 def _speed(pool: BackupPool) -> Rows:
@@ -517,7 +515,7 @@ def _damage(pool: BackupPool) -> Rows:
                 _hurt(hurt, what, part)
                 result = _noticed(pool, server, cipher, hurt, password)
                 hurt.unlink()
-                # a few bits in a thousand decompress to the same rows when flipped: no damage
+                # a few flipped bits in a thousand change no row: flip another one
                 if result["noticed by"] != "nobody":
                     break
             rows.append({"cipher": cipher, "damage": what} | result)

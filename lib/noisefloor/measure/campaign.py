@@ -37,12 +37,12 @@ POOLS: dict[str, type[ServerPool]] = {  # by what a study needs
     "replication": replication.ReplicationPool,
 }
 _ATTEMPTS = 2
-# of a run; it is tried again
+# errors after which a run is tried again
 _FAILED = (ToolError, parse.ParseError, tidy.Unusable, SettingError)
 GIVE_UP = 3  # pairs lost one after the other
 _FLUSH_S = 5.0  # for pages to be written back, at most
 _DISK_S = 5.0  # of each of four jobs of fio, at most
-_MANY = 32  # connections that are made before the clock
+_MANY = 32  # connections; so many or more are made before the clock starts
 
 
 class CampaignError(Exception):
@@ -53,7 +53,7 @@ class PairLost(CampaignError):
     """A run failed in every attempt; its pair is not counted."""
 
 
-# what can go wrong with a measurement, each one sentence for its reader
+# errors of a measurement; the text of each is one sentence for the user
 FAILURES = (
     engines.EngineMissing,
     ServerError,
@@ -70,8 +70,8 @@ class Campaign(Folder):
     """A campaign that measures into its folder."""
 
     def prepare(self, pool: ServerPool) -> None:
-        """Find out once, before the first block: the speed of ciphers, keys and the disk, the
-        upgrade of a data directory."""
+        """Measure once, before the first block: the speed of the study's ciphers and keys and of the
+        disk, and the upgrade of a data directory. A continued campaign has it already."""
         study, folder, templates = self.study, pool.folder, pool.templates
         if "prepared" in self.meta:
             return
@@ -88,8 +88,8 @@ class Campaign(Folder):
         self.save(prepared=now())
 
     def _disk(self, folder: Path) -> None:
-        """How fast the disk is, into ``fio.json`` as it was printed. A workload is skipped whose limit
-        of reads or writes would not bind: the disk makes no more by itself."""
+        """Measure the disk and write what fio printed to ``fio.json``. A workload is skipped if its
+        limit of reads or writes is no lower than what the disk can do."""
         if not (seconds := {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, _DISK_S)):
             return
         self.progress.say("measuring the disk with fio")
@@ -107,9 +107,9 @@ class Campaign(Folder):
                     self.meta["skipped"][work.name] = why
 
     def prebuild(self, pool: ServerPool) -> None:
-        """Make, on a running server before the clock starts, what takes long and is not measured:
-        what the runs need, and what they find out once, into a file each; it holds
-        [{"skipped": reason}] where this machine does not allow it."""
+        """Make, on a running server before the clock starts, what the runs need, and a file for each
+        of the study's `facts`. The file has [{"skipped": reason}] if this machine does not allow to
+        measure the fact."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
@@ -131,8 +131,8 @@ class Campaign(Folder):
         return Gate(self.study.profile.budget_min, self.probes)
 
     def quiet(self) -> dict[str, Any]:
-        """Wait until the host is quiet; what was seen. The gate knows nothing of the pair that
-        follows. A server that is not ours has a load of its own: nothing is looked at there."""
+        """Wait as `Gate.wait` does, and return what it returns. The gate knows nothing of the pair
+        that follows. {} for a guest: its server has a load of its own, so nothing is probed."""
         if self.study.floor:
             return {}
         seen = self._gate.wait()
@@ -149,8 +149,8 @@ class Campaign(Folder):
         )
 
     def pair(self, pool: ServerPool, cell: Cell) -> None:
-        """Both runs of a pair, in the order that the coin says, when the host is quiet. It counts
-        whole, or not at all."""
+        """Make both runs of a pair in random order, when the host is quiet. A pair counts whole or not
+        at all. Raises CampaignError after `GIVE_UP` lost pairs in a row."""
         waited = self.quiet()
         taken = {p for p in self.table["pair_id"] if p.startswith(f"{cell.key}-p")}
         number = next(n for n in count() if f"{cell.key}-p{n:03d}" not in taken)
@@ -179,7 +179,7 @@ class Campaign(Folder):
                     for run in runs:
                         self.make_run(pool, run)
             self.lost = 0
-            self.save()  # what was spent is known to who continues
+            self.save()  # a continued campaign must know what was spent
         except PairLost as e:
             for name in (run.facts["run"] for run in runs):
                 if (self.folder / name).exists():
@@ -193,7 +193,7 @@ class Campaign(Folder):
                 ) from None
 
     def warm(self, pool: ServerPool, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server, of two servers at once; kept, marked, never judged."""
+        """Run a warm-up slice on each server, at once if `_plain`; kept, marked, never judged."""
         cell, seconds = warm_up(self.study), self.study.profile.warmup_s
         runs = []
         for slot, arm in slots:
@@ -207,11 +207,11 @@ class Campaign(Folder):
         else:
             for run in runs:
                 self.make_run(pool, run)
-        if self.study.workloads[0].rate and not self.study.floor:  # a rate leaves no time for it
+        if self.study.workloads[0].rate and not self.study.floor:  # no time for it at a rate
             _at_once(lambda run: innodb.flush(run.server, _FLUSH_S), runs)
 
     def _plain(self, work: Workload) -> bool:
-        """Whether it is a load of sysbench on two servers that nothing but the load slows."""
+        """Whether sysbench on this host loads two servers, and their disk is not throttled."""
         switched = self.study.design == "switched"
         return work.tool == "sysbench" and not (work.clients or work.throttled or switched)
 
@@ -241,8 +241,8 @@ class Campaign(Folder):
 
     @contextlib.contextmanager
     def _clock(self, *runs: tools.Slice) -> Iterator[None]:
-        """What is done in it is measuring, and spent of the budget. `runs` have their folders in
-        it; they are gone again when it was interrupted."""
+        """Counts the time of its with block as spent of the budget. Makes the folders of `runs`
+        first, and removes them after an exception."""
         began = time.monotonic()
         try:
             for run in runs:
@@ -256,8 +256,8 @@ class Campaign(Folder):
             self.meta["spent_s"] += time.monotonic() - began
 
     def _failed(self, pool: ServerPool, runs: list[tools.Slice], e: Exception) -> str:
-        """Set failed runs aside; why they failed. Of somebody else's server neither that nor its
-        texts say the name."""
+        """Set failed runs aside; returns why they failed. The names of a guest's server are removed
+        from the reason and from the texts."""
         reason = str(e)
         if self.study.floor:
             theirs: Any  # a Guest
@@ -288,14 +288,14 @@ class Campaign(Folder):
                     gate = Gated(argv, threads, place / str(i), place / f"{i}.txt")
                     run.gated = ends.enter_context(gate)
                 for run in runs:
-                    with contextlib.suppress(ToolError):  # it says so when it is to begin
+                    with contextlib.suppress(ToolError):  # raised again when the run begins
                         run.gated.connected()
             yield
 
     # -- measured ---------------------------------------------------------------------------------
 
     def _measure(self, pool: ServerPool, run: tools.Slice) -> None:
-        """One run in turn."""
+        """Make one run, with the idle servers frozen unless it is a warm-up."""
         work, facts = run.workload, run.facts
         self._show(run, run.arm.name)
         run.server = pool.server_of(run.arm, facts["slot"], work)
@@ -318,15 +318,15 @@ class Campaign(Folder):
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
     def _settled(self, run: tools.Slice) -> dict[str, float]:
-        """Wait until a run's server has little left to write, or nothing, where its disk is made
-        slow next; what `innodb.settle` returns."""
+        """Wait until a run's server has little left to write, or hardly anything if its disk is
+        throttled next; returns what `innodb.settle` returns."""
         if run.workload.throttled:
             return innodb.flush(run.server, _FLUSH_S)
         return innodb.settle(run.server, self.study.profile.settle_s)
 
     def _window(self, pool: ServerPool, runs: list[tools.Slice]) -> None:
-        """Both runs of a pair at the same time: each server offered the rate of the workload, or
-        each replica behind its source."""
+        """Make both runs of a pair at the same time: each server is offered the workload's rate, or
+        each replica catches up with its source."""
         self._show(runs[0], "both servers at once")
         for run in runs:
             run.server = pool.server_of(run.arm, run.facts["slot"], run.workload)
@@ -349,7 +349,7 @@ class Campaign(Folder):
             self._write(run, {"slice_s": run.seconds, **result})
 
     def _offered(self, pool: ServerPool, runs: list[tools.Slice]) -> list[dict[str, Any]]:
-        """What `tools.at_once` gives, of clients that were connected before the clock."""
+        """What `tools.at_once` returns; its clients are connected before the clock starts."""
         with pool.place("gates") as place, contextlib.ExitStack() as ends:
             for i, run in enumerate(runs):
                 argv = tools.load_argv(run, run.seconds)
@@ -365,9 +365,9 @@ class Campaign(Folder):
             return tools.at_once(runs)
 
     def _write(self, run: tools.Slice, result: dict[str, Any]) -> None:
-        """run.json of a run that is whole, and with the first one of an arm in a block (and of a
-        server) its evidence and variables. Raises one of `_FAILED` for a run that is not,
-        EvidenceError."""
+        """Write run.json of a whole run, and with an arm's first run on a server in a block also
+        evidence and variables. Raises one of `_FAILED` for a run that is not whole, EvidenceError
+        if the arm is not in force."""
         if (code := result["exit_code"]) and not result.get("queue_full"):
             raise ToolError(f"the tool ended with exit code {code}{_fatal(run.folder)}")
         proof = (run.arm.name, run.server.pid)
@@ -399,9 +399,9 @@ class Campaign(Folder):
         run.facts["slice_s"] = facts["slice_s"]
 
     def closing(self, pool: ServerPool, arms: list[tuple[int, Arm]]) -> None:
-        """The end of a block whose arms were measured in turn: are they still in force? Into
-        ``block-NN.json``, with the variables by arm. Where they are not, the block does not count.
-        Raises EvidenceError."""
+        """Check at the end of a block that its arms are still in force, and write the checks and the
+        variables of each arm to ``block-NN.json``. If one is not in force, sets all runs of the
+        block aside and raises EvidenceError."""
         by_arm: dict[str, Any] = {}
         workload = self.study.workloads[0]
         try:
@@ -422,8 +422,8 @@ class Campaign(Folder):
 
 
 def warm_up(study: Study) -> Cell:
-    """What warms a server up: as much as it can do (one that is not ours: its rate), on a disk that
-    is not made slow. It has the most threads that are connected in no time."""
+    """The cell that warms a server up: the first workload without a rate (on a guest: with it) and
+    without a throttled disk, at its most threads below `_MANY`, which connect quickly."""
     first = study.workloads[0]
     rate = first.rate if study.floor else 0
     quick = [t for t in first.threads if t < _MANY] or [min(first.threads)]
@@ -433,7 +433,7 @@ def warm_up(study: Study) -> Cell:
 
 
 def _at_once(do: Callable[[tools.Slice], object], runs: list[tools.Slice]) -> None:
-    """Do this with all runs at the same time."""
+    """Call `do` with every run, all at the same time."""
     with ThreadPoolExecutor(len(runs)) as executor:
         list(executor.map(do, runs))
 

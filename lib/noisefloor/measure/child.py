@@ -15,7 +15,7 @@ from noisefloor import parse
 from noisefloor.measure import workloads
 from noisefloor.servers.sandbox import ctrl_c, die_with_parent, looks
 
-PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
+PATIENCE_S = 60  # how long a tool may exceed its time, or do nothing, before it counts as hung
 
 
 class ToolError(Exception):
@@ -23,8 +23,8 @@ class ToolError(Exception):
 
 
 class Child:
-    """A measuring tool that dies with this process; `options` are Popen's (cwd, env). Its text goes
-    to `out`, or is kept in memory. In a `with` it ends with the block."""
+    """A measuring tool that dies with this process; `options` are Popen's (cwd, env). Its stdout
+    and stderr go to `out`, or to a temporary file. In a `with` it ends with the block."""
 
     def __init__(self, argv: list[str], out: Path | None = None, **options: Any) -> None:
         self.argv, self.out = argv, out
@@ -41,8 +41,8 @@ class Child:
     def wait(
         self, timeout: float, begun: Callable[[], None] | None = None
     ) -> tuple[int, str, float]:
-        """Exit code, output and CPU seconds (user + sys, by wait4). One that takes longer than
-        `timeout` seconds is killed: exit code -9. `begun` is called once sysbench has made its
+        """Wait for its end: exit code, output and CPU seconds (user + sys, by wait4). After
+        `timeout` seconds it is killed: exit code -9. `begun` is called once sysbench has made its
         connections and prepared its statements."""
         deadline = time.monotonic() + timeout
         try:
@@ -65,7 +65,7 @@ class Child:
         return self.process.returncode, self._printed(), round(used.ru_utime + used.ru_stime, 3)
 
     def _printed(self) -> str:
-        """What it printed, from now on without passwords, in `out` too."""
+        """What it printed, without passwords; they are removed from the file `out`, too."""
         self.text.seek(0)
         printed = self.text.read().decode(errors="replace")
         self.text.close()
@@ -83,7 +83,7 @@ class Child:
         return os.waitid(os.P_PID, self.process.pid, look) is not None
 
     def has_printed(self, words: bytes) -> bool:
-        """Whether its output begins with these words."""
+        """Whether these words are in the first 4,096 bytes of its output."""
         return words in os.pread(self.text.fileno(), 4096, 0)
 
     def failed(self) -> ToolError:
@@ -127,7 +127,7 @@ class Gated(Child):
         raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
 
     def go(self) -> None:
-        """Let the threads go. Raises ToolError when they do not."""
+        """Let the threads start, and return once they have. Raises ToolError if they do not."""
         began, door = time.monotonic(), None
         try:
             while not self.has_printed(b"Threads started!"):
@@ -154,21 +154,21 @@ def run(
     begun: Callable[[], None] | None = None,
     **options: Any,
 ) -> tuple[int, str, float]:
-    """A `Child` from its start to its end."""
+    """Run a `Child` to its end; returns what `Child.wait` returns."""
     return Child(argv, out, **options).wait(timeout, begun)
 
 
 def last_words(text: str) -> str:
-    """The line of an output that says why it ended."""
+    """The line of an output that says why a tool ended: the first with FATAL, else the first."""
     lines = [s for s in text.splitlines() if "FATAL" in s] or text.splitlines() or ["nothing"]
     return lines[0].strip()[:300]
 
 
 def _hidden(text: str, argv: list[str]) -> str:
-    """`text` without what is called a password in it, and without the one of the option file."""
+    """`text` without what it names as passwords, and without the password of the option file."""
     for name in (a.partition("=")[2] for a in argv if a.startswith("--config-file=")):
         with contextlib.suppress(OSError):
             for word in re.findall(r"(?m)^mysql-password=(.{8,})$", Path(name).read_text()):
-                if not word.isdigit():  # or a result would go with it
+                if not word.isdigit():  # digits may also be part of a result
                     text = text.replace(word, parse.HIDDEN)
     return parse.scrub(text)[0]

@@ -1,8 +1,8 @@
 """Load from several client hosts: one sysbench on every worker of a Dask cluster, started together.
 
 What each of them prints is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
-measuring user's password goes to the workers in a message and is in a private file while their
-sysbench runs; over a network only inside TLS. The servers listen at the address by which the
+measuring user's password goes to the workers in a message, over a network only with TLS; a worker
+keeps it in a private file while its sysbench runs. The servers listen at the address by which the
 scheduler reaches this machine: loopback, unless the clients are elsewhere.
 """
 
@@ -33,7 +33,8 @@ _LATE_S = 0.5  # after which a client does not start any more: it would load alo
 
 
 def count(address: str) -> int:
-    """How many clients a cluster has. Raises ServerError, StudyError for what is no address."""
+    """How many clients a cluster has. Raises StudyError for what is no address, ServerError if the
+    cluster cannot be used or its network is not encrypted."""
     with _connected(address) as client:
         return len(client.nthreads())
 
@@ -53,8 +54,7 @@ def _connected(address: str) -> Iterator[Any]:
 
 
 class _Hidden(str):
-    """A text that no log shows: a worker writes the arguments of a task that failed into its
-    own."""
+    """A text that no log shows: a worker logs the repr of a failed task's arguments."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class _Hidden(str):
 
 
 class ClientPool(ServerPool):
-    """Also keeps the clients of a campaign; connected while a block is measured, and left at its end."""
+    """Also keeps a campaign's clients: connected at the first load, left when the pool is discarded."""
 
     tcp = True
 
@@ -75,7 +75,7 @@ class ClientPool(ServerPool):
         self.clocks: list[tuple[float, float]] = []
 
     def configure(self, server: Server) -> None:
-        """Before its start: where it listens."""
+        """Let a fresh server listen at this machine's address on the way to the scheduler."""
         url = urlsplit(cluster.address(self.address))
         place = (url.hostname or "", url.port or 0)
         with socket.create_connection(place, cluster.PATIENCE_S) as seen:
@@ -98,8 +98,8 @@ class ClientPool(ServerPool):
         self.clocks = [self._clock(w) for w in self.workers]
 
     def _clock(self, worker: str) -> tuple[float, float]:
-        """(seconds of a round trip, seconds by which the worker's clock was ahead in it): the
-        fastest of five."""
+        """(seconds of a round trip, seconds by which the worker's clock is ahead of ours), by the
+        fastest of five round trips."""
         looks = []
         for _ in range(5):
             asked = time.time()
@@ -109,9 +109,9 @@ class ClientPool(ServerPool):
         return min(looks)
 
     def load(self, run: tools.Slice, begun: Callable[[], None]) -> tuple[list[str], int, float]:
-        """(argv of one of them, the worst exit code, CPU seconds of all clients). Texts and
-        ``clients.json`` go into the run's folder; `begun` is called when all have their
-        connections. Raises ToolError when a client is lost: its run is not one of all."""
+        """(argv of one client, exit code 0, CPU seconds of all clients). Texts and ``clients.json``
+        go into the run's folder; `begun` is called when all have their connections. Raises
+        ToolError when a client fails or is lost, ServerError when too few are there."""
         from distributed import Event, KilledWorker
 
         if self.client is None:
@@ -157,7 +157,7 @@ class ClientPool(ServerPool):
         return results[0]["argv"], 0, round(sum(r["cpu_s"] for r in results), 3)
 
     def _all_there(self, until: float) -> None:
-        """Raise OSError for a client that went away, TimeoutError when it is late."""
+        """Raise OSError for a client that went away, TimeoutError after `until` (monotonic s)."""
         if time.monotonic() > until:
             raise TimeoutError("it hangs")
         there = self.client.nthreads()
@@ -166,8 +166,8 @@ class ClientPool(ServerPool):
 
 
 def _options(server: Server) -> str:
-    """Text of the option file of the measuring user over TCP, who is let in from everywhere that
-    the server listens to."""
+    """Text of the measuring user's option file for TCP. Creates the user who may log in from any
+    host, if it is not there yet."""
     secret, who = server.password, "noisefloor@'%'"
     if not server.query("SELECT 1 AS x FROM mysql.user WHERE user = 'noisefloor' AND host = '%'"):
         server.script(
@@ -180,8 +180,8 @@ def _options(server: Server) -> str:
 def _load(
     options: str, workload: Workload, how: dict[str, Any], at: float, mark: str
 ) -> dict[str, Any]:
-    """On a worker: one sysbench that starts at the second `at` of the worker's clock. options: text
-    of its option file; how: as `workloads.sysbench_argv` takes it."""
+    """Runs on a worker: one sysbench, started at `at` (seconds of the worker's clock). options: text
+    of its option file; how: keyword arguments of `workloads.sysbench_argv`; mark: a Dask event."""
     from distributed import Event, get_client
 
     began: list[float] = []

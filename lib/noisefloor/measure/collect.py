@@ -1,5 +1,5 @@
-"""Campaigns for notebooks and the command line, one at a time on a machine; the same request
-continues an interrupted one, and measures what it had finished anew."""
+"""Campaigns for notebooks and the command line, one at a time on a machine. The same request
+continues a campaign that was interrupted; after a finished one it begins a new one."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from noisefloor.servers import engines
 
 
 def measure_study(request: Request, dry: Say | None = None) -> tuple[Path, ...]:
-    """The campaigns that answer what is asked, measured now, one after the other. `dry`: as
-    `elsewhere.measure_as_guest` takes it. Raises one of `campaign.FAILURES`."""
+    """Measure a campaign for each asked question, one after the other; their folders, () for a dry
+    run. `dry`: as `elsewhere.measure_as_guest` takes it. Raises one of `campaign.FAILURES`."""
     asked, resolved, hosts = asking.checked(request)
     if request.server:
         (study,) = asked
@@ -37,7 +37,7 @@ def measure_campaign(study: Study, request: Request) -> Path:
     progress = Progress()
     schedule.check(study)
     engine = studies.engine_of(request.study, request.engine)
-    names = {"", *(a.engine for a in study.compared)}  # in the study's file; "": its own
+    names = {"", *(a.engine for a in study.compared)}  # of builds; "": the study's own
     builds = {n: engines.find(n or engine) for n in names}
     if note := builds[""].note:
         progress.say(note)  # why another one was taken
@@ -55,7 +55,7 @@ def measure_campaign(study: Study, request: Request) -> Path:
 
 
 def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
-    """Question -> why it cannot be measured here. Raises EngineMissing where one alone is asked."""
+    """Question -> why it cannot be measured here. Raises EngineMissing if one question is asked."""
     lacking: dict[str, str] = {}
     for study in asked:
         try:

@@ -26,9 +26,9 @@ from noisefloor.servers.session import SCHEMA, Refused, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
 
 _DEFAULT_KEY = "RSA 2048"
-# groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
+# names of key exchange groups, by what OpenSSL prints, in lower case; other groups keep its name
 _GROUPS = {"x25519": "X25519", "secp256r1": "P-256", "prime256v1": "P-256"}
-_STRANGERS = 1000  # users for each second of a slice, more than log in: each does it once
+_STRANGERS = 1000  # users a second of a slice: each logs in once, and not so many log in
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ConnectionPool(ServerPool):
         self.far: Server | None = None
         self.sshds: dict[bool, Sshd] = {}
         self.tunnels: dict[tuple[int | None, str, bool], Tunnel] = {}
-        # by process: servers that let everybody in, and how many strangers each has
+        # by process: servers that accept any host, and how many strangers each has
         self.opened: set[int] = set()
         self.strangers: dict[int, int] = {}
         self.serving: dict[int, str] = {}  # server's process -> the key that it presents
@@ -72,9 +72,9 @@ class ConnectionPool(ServerPool):
     # -- servers ---------------------------------------------------------------------------------
 
     def configure(self, server: Server) -> None:
-        """Before its start: our certificates, and our configuration of OpenSSL instead of the
+        """Give a fresh server our certificates, and our configuration of OpenSSL instead of the
         machine's."""
-        server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
+        server.settings |= dict(self.study.settings)  # skip_name_resolve: no client waits for DNS
         server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
         self._place(server, _DEFAULT_KEY)
         shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
@@ -98,7 +98,7 @@ class ConnectionPool(ServerPool):
         self.serving[server.pid] = key
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The server at the far end of the link, where the workload has a distance."""
+        """The server at the far end of the link if the workload has a distance, else None."""
         return None if workload.distance_ms is None else self._far(workload.distance_ms)
 
     def _far(self, distance_ms: int) -> Server:
@@ -115,7 +115,7 @@ class ConnectionPool(ServerPool):
         return self.far
 
     def _open(self, server: Server) -> None:
-        """Let the measuring user in from everywhere that a route ends."""
+        """Let the measuring user log in from any host."""
         if server.pid not in self.opened:
             users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
             if [u["h"] for u in users] != ["%"]:
@@ -123,8 +123,8 @@ class ConnectionPool(ServerPool):
             self.opened.add(server.pid)
 
     def _forget(self, server: Server, strangers: int) -> None:
-        """Let the server have so many more users, with the measuring user's password, and none of
-        these passwords in its cache."""
+        """Make sure that the server has so many `strangers`, users with the measuring user's
+        password, and empty its cache of passwords."""
         if (known := self.strangers.get(server.pid, 0)) < strangers:
             row = server.query(
                 "SELECT HEX(authentication_string) AS a FROM mysql.user WHERE user = 'noisefloor'"
@@ -145,8 +145,8 @@ class ConnectionPool(ServerPool):
     # -- routes ----------------------------------------------------------------------------------
 
     def ready(self, arm: Arm, workload: Workload) -> None:
-        """Make sure that the arm can be measured here. Raises NotHere; ServerError, which ends the
-        campaign, where there is no link or a server did not start or has ended."""
+        """Make sure that the arm can be measured here. Raises NotHere; or ServerError, which ends
+        the campaign, if there is no link, or if the server did not start or has ended."""
         server = self.server(arm, workload) or self.servers[0]
         try:
             openssl(arm.how.get("client", ""))
@@ -158,8 +158,8 @@ class ConnectionPool(ServerPool):
             raise NotHere(arm.name, str(e)) from None
 
     def route(self, server: Server, arm: Arm) -> _Route:
-        """The way to `server` under `arm`; tunnels are opened when first needed, as `ssh -N` where
-        the arm says that no command shall run at the far end."""
+        """The way to `server` under `arm`. Opens a tunnel when it is first needed, with `ssh -N` if
+        the arm says that no command runs at the far end."""
         self._open(server)
         far = server is self.far
         link = self.link if far else None
@@ -232,9 +232,9 @@ def _started(arm: Arm, argv: list[str]) -> list[str]:
 def connect(run: Slice) -> dict[str, Any]:
     """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``.
 
-    Before the clock starts the address is known (the round trips are measured) and the server has
-    the password in its cache (the script's own session). At a rate, what is used counts from there,
-    too: many clients start, and few of them work."""
+    Before the clock starts, measuring the round trips of a link resolves its address, and a session
+    of the script puts the password into the server's cache. At a rate, usage is counted from the
+    start of the clock, too, because many clients start and few of them work."""
     pool, route = run.pool, run.pool.route(run.server, run.arm)
     result: dict[str, Any] = {}
     pool._serve(run.server, run.arm.how.get("key"))
@@ -320,9 +320,9 @@ def _first(text: str, arm: Arm) -> list[dict[str, str]]:
 
 
 def _sessions(text: str, arm: Arm, made: int, checks: list[dict[str, Any]]) -> dict[str, Any]:
-    """What stands in run.json of the client's own sessions, all `made` of them: how many of each
-    kind; and as evidence, beside `checks`, that all are what the arm says: the TLS version and the
-    group of the key exchange. Raises ToolError where not every one was looked at, EvidenceError."""
+    """The part of run.json about the client's `made` sessions: `sessions`, how many of each kind,
+    and `evidence`, which adds to `checks` that each has the arm's TLS version and group of the key
+    exchange. Raises ToolError if not every session was looked at, EvidenceError."""
     kinds: Counter[str] = Counter()
     for n, version, group in re.findall(r"^sessions: (\d+) (\S+) (\S+)$", text, re.M):
         kind = f"{version}, {_GROUPS.get(group.lower(), group)}"
@@ -338,7 +338,7 @@ def _sessions(text: str, arm: Arm, made: int, checks: list[dict[str, Any]]) -> d
 
 
 def _required(server: Server, arm: Arm) -> dict[str, str]:
-    """Evidence that the server takes nothing but encrypted connections, or any."""
+    """Evidence that the server takes only encrypted connections if the arm has TLS, else any."""
     required = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
     wanted = "encrypted" if "tls" in arm.how else "any"
     taken = "encrypted" if int(required) else "any"
@@ -346,7 +346,7 @@ def _required(server: Server, arm: Arm) -> dict[str, str]:
 
 
 def pooled(run: Slice) -> dict[str, Any]:
-    """A script of sysbench's over connections that stay open; text in ``sysbench.txt``."""
+    """A script of sysbench over connections that stay open; text in ``sysbench.txt``."""
     pool, route = run.pool, run.pool.route(run.server, run.arm)
     pool._serve(run.server, run.arm.how.get("key"))
     ssl = ("--mysql-ssl=on",) if "tls" in run.arm.how else ()

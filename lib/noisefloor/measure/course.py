@@ -29,8 +29,8 @@ from noisefloor.text.reasons import Reason, Why
 
 @contextlib.contextmanager
 def machine(say: Say, waits: bool = True) -> Iterator[Path]:
-    """The machine for one campaign alone, and a folder for its servers. Raises CampaignError, one
-    sentence, where a disk is full."""
+    """Lock the machine for one campaign (not if `waits` is False) and make a folder for its
+    servers. An OSError inside, such as a full disk, becomes a CampaignError."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     try:
@@ -51,9 +51,9 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
 def open_campaign(
     study: Study, builds: Mapping[str, Engine], request: Request, progress: Progress
 ) -> Iterator[Campaign]:
-    """An interrupted campaign of the same study and build, else a new one, locked meanwhile. Where
-    servers of its own are measured, what a killed command left half-written is removed before, and
-    what one left changed on the servers of others is put back."""
+    """An interrupted campaign of the same study and build, else a new one, locked until the with
+    block ends. Unless a guest is measured, first removes the half-written campaigns of killed
+    commands, and restores what such commands changed on guests. `builds`: "" for the study's own."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
     folder = resumable(study, builds[""], partial(end, study, progress), request.seed)
@@ -70,7 +70,7 @@ def open_campaign(
 
 
 def end(study: Study, progress: Progress, folder: Path) -> None:
-    """End a campaign of another boot with what it has: this one is a sitting of its own."""
+    """End a campaign of another boot with what it has: each boot is a sitting of its own."""
     with contextlib.suppress(BlockingIOError), tidy.locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
         campaign.save(finished=now(), ended_because=REBOOTED)
@@ -94,17 +94,17 @@ def carry_out(campaign: Campaign, pool: ServerPool) -> None:
 
 @contextlib.contextmanager
 def cleaned_up(campaign: Campaign, pool: ServerPool) -> Iterator[None]:
-    """However it ends, our servers end with it, and what is known is written down."""
+    """At the end, also after an error, end our servers and write campaign.json."""
     try:
         yield
     finally:
         pool.close(keep=bool(campaign.study.floor))
-        with contextlib.suppress(OSError):  # a full disk is told of where it was met
+        with contextlib.suppress(OSError):  # a full disk is reported by what filled it
             campaign.save()
 
 
 def finish(campaign: Campaign) -> None:
-    """Say why it ended, and seal it. Raises CampaignError where nothing in it can be judged."""
+    """Say why it ended, and seal it. Raises CampaignError if nothing in it can be judged."""
     because = campaign.why_ended()
     campaign.save(finished=now(), ended_because=because)
     tidy.seal(campaign.folder)
@@ -120,7 +120,7 @@ def finish(campaign: Campaign) -> None:
 
 
 def _saturated(campaign: Campaign) -> str:
-    """The sentence on a campaign whose windows were all saturated; "" of another."""
+    """The sentence for a campaign with only saturated windows; "" for any other."""
     if not (full := campaign.saturated()):
         return ""
     texts = (file.read_text() for file in campaign.folder.glob("*-p[0-9]*/sysbench.txt"))

@@ -18,18 +18,18 @@ from noisefloor.model import Request, Study, StudyError
 from noisefloor.servers import doctor, engines
 from noisefloor.text import Refusal
 
-PROFILE = "standard"  # of what is published
+PROFILE = "standard"  # of published campaigns
 STARTING_MIN = 2.0  # the start and the packing of a campaign, about
-_LOADED = 3e6  # rows a minute, about
-MOST_WANTED = 3  # questions that `due` lists where nobody asks for all
-_GATE = 1.1  # of its minutes, where the host is never quiet
-_OTHERS = ("own-study", "calibration")  # asked by its user; by `noisefloor calibrate --live`
+_LOADED = 3e6  # rows that are loaded a minute, about
+MOST_WANTED = 3  # questions that `due` lists unless all are asked for
+_GATE = 1.1  # times the budget, on a host that is never quiet
+_OTHERS = ("own-study", "calibration")  # measured by users; by `noisefloor calibrate --live`
 
 
 @dataclass(frozen=True)
 class Due:
-    """A question that lacks sittings on this processor: how many it has here and asks for, and the
-    minutes that one takes."""
+    """A question that lacks sittings on this processor. `asks`: the question in words; `sittings`:
+    how many it has here, of `asked`; `minutes`: that one more takes, at most."""
 
     study: str
     question: str
@@ -42,8 +42,8 @@ class Due:
 
 def due() -> list[Due]:
     """The questions that lack a sitting on this processor, the most wanted first: headlines, then
-    those with the fewest sittings, then the shortest. None that this boot has measured, and none
-    whose builds are not here."""
+    those with the fewest sittings, then the shortest. Without those that were measured in this boot,
+    and without those whose builds are not here."""
     host = {"host": doctor.host_facts(), "created": now()}
     here, boot = design.processor_name(host), design.sitting_key(host)
     campaigns = _campaigns()
@@ -73,8 +73,8 @@ def _questions() -> Iterator[tuple[Study, str]]:
 
 
 def _minutes(study: Study) -> float:
-    """Minutes of the clock that a campaign takes at the most, about, with the loading of its tables,
-    which arms that prepare theirs do again."""
+    """Wall-clock minutes that a campaign takes at most, about. They include loading its tables once,
+    and once more for each different `prepare` of its arms."""
     loads = 1 + len({arm.prepare for arm in study.arms if arm.prepare})
     loading = loads * study.tables * study.profile.rows / _LOADED
     return round(study.profile.budget_min * _GATE + STARTING_MIN + loading, 1)
@@ -96,7 +96,7 @@ def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, di
 
 
 def _campaigns() -> list[dict[str, Any]]:
-    """What is known of every finished campaign that can be read, in the order of time."""
+    """What is known of every finished campaign that can be read, the oldest first."""
     campaigns: list[dict[str, Any]] = []
     for name in paths.campaigns():
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError, ValueError):
@@ -120,9 +120,9 @@ def _campaigns() -> list[dict[str, Any]]:
 
 
 def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
-    """Measure what is due and fits into so many minutes, the most wanted first; the folder of each
-    campaign in data/raw/recorded, packed. What does not fit is not begun. What was measured and not
-    packed, because the command was killed, is packed first."""
+    """Measure what is due and fits into `minutes`, the most wanted first; yields each campaign's
+    packed folder in data/raw/recorded. What does not fit is not begun. Campaigns that a killed
+    command measured and did not pack are packed first."""
     began = time.monotonic()
     for folder in _unpacked():
         yield from _packed(folder, say)
@@ -146,7 +146,7 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
-    """The folder of a campaign, packed; none, and why, where it cannot be packed."""
+    """Pack a campaign and yield its packed folder; says why if it cannot be packed."""
     try:
         folder, *_ = pack.pack(campaign)
     except (Refusal, tidy.Damaged) as problem:
@@ -156,7 +156,7 @@ def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _unpacked() -> list[Path]:
-    """Campaigns that answer a question of a published page, and lie among the live ones alone."""
+    """Folders of campaigns that answer a question of a published page and are not packed yet."""
     known = {fingerprint for _, fingerprint in _questions()}
     mine = [c["folder"] for c in _campaigns() if c["fingerprint"] in known and c["runs"]]
     return [f for f in mine if not (paths.recorded() / f.name).exists()]
@@ -175,7 +175,7 @@ def in_short(lacking: list[Due]) -> list[str]:
 
 
 def text(lacking: list[Due], most: int) -> str:
-    """The same for a terminal, with the `most` wanted questions between the lines."""
+    """The lines of `in_short` for a terminal, with the first `most` questions between them."""
     first, *command = in_short(lacking)
     shown = {f"{d.study}, {d.question}": d for d in lacking[:most]}
     wide = max(map(len, shown), default=0)

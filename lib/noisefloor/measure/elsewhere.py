@@ -26,7 +26,7 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
         known = ", ".join(guest.ALLOWED)
         raise refused(f"--allow {', '.join(sorted(unknown))}: there are {known}")
     where, progress = address_of(request.server), Progress()
-    # a wrong study is said before anybody's server is asked anything
+    # a wrong study is reported before the server is asked anything
     schedule.check(as_guest(study, *_start_floor(), cpu=True))
     threads = max(t for w in study.workloads for t in w.threads)
     with course.machine(progress.say, waits=not dry) as folder:
@@ -56,8 +56,8 @@ def measure_as_guest(study: Study, request: Request, dry: Say | None = None) -> 
 
 
 def _start_floor(near: bool = False) -> tuple[dict[str, tuple[float, float]], str]:
-    """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
-    measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
+    """(metric -> (start-to-start CV in percent, degrees of freedom); in words, where these are from):
+    as measured on this machine, else as recorded. `near`: whether the server is on this machine."""
     file = paths.noise_file("floor")
     known = json.loads(file.read_text(encoding="utf-8"))
     here = file != paths.noise_file("floor", local=False)
@@ -69,7 +69,7 @@ def _start_floor(near: bool = False) -> tuple[dict[str, tuple[float, float]], st
 
 
 def _taken(study: Study, server: guest.Guest) -> None:
-    """Raise StudyError for a variable of the study's that the live server does not take."""
+    """Raise StudyError for a variable of the study that the live server does not take."""
     settings = (*(w.settings for w in study.workloads), *(a.switch for a in study.compared))
     for name, given in values(*settings).items():
         try:
@@ -93,7 +93,7 @@ def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
 
     arms = study.compared
     journal = paths.relative(server.journal.path)
-    say("-- how each variable was is read and written to the journal before it is set:")
+    say("-- the value of each variable is read and written to the journal before it is set:")
     say(f"-- {journal}")
     say("-- does the server take each value?")
     _taken(study, server)

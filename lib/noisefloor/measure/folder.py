@@ -30,11 +30,11 @@ from noisefloor.model import Arm, Study, StudyError, Workload, study_of
 from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
-REBOOTED = "this machine was started again"  # why a campaign ended that is of another boot
+REBOOTED = "this machine was started again"  # why a campaign of another boot ended
 
 
 def now() -> str:
-    """The time as it is written down."""
+    """The time as it is recorded: ISO 8601 in UTC, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -63,9 +63,9 @@ def description(
     builds: Mapping[str, engines.Engine] = {},
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names,
-    `engine` where there is none; None: no server is measured. `seed`: of the coins (None: a new
-    one)."""
+    """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names;
+    `engine`: the build of all other arms, None if no server is measured. `seed`: of all random
+    choices, None for a new one."""
     arms = (*study.compared, study.control)
     fields = dataclasses.asdict(study)
     return {
@@ -92,8 +92,8 @@ def description(
 
 
 def create(asked: str, facts: Mapping[str, Any]) -> Path:
-    """The folder of a campaign that begins now, with its `description`, whole or not at all. Its name
-    is what is `asked`, and the time."""
+    """Make the folder of a campaign that begins now, with campaign.json, whole or not at all. `asked`:
+    how its name begins, the time follows; `facts`: as `description` returns them."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     names = (f"{asked}-{stamp}{f'-{n}' if n else ''}" for n in count())
     folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
@@ -107,8 +107,9 @@ def create(asked: str, facts: Mapping[str, Any]) -> Path:
 def resumable(
     study: Study, engine: engines.Engine, left: Callable[[Path], None], seed: int | None = None
 ) -> Path | None:
-    """The newest unfinished live campaign of the same study on the same build in this boot, with
-    the same `seed` (None: any). `left` is called with those of other boots."""
+    """The newest unfinished live campaign of the same study on the same build in this boot (of a
+    guest: in any), with the same `seed` (None: any); None without one. `left` is called with
+    newer ones of other boots."""
     boot = design.sitting_key({"host": doctor.host_facts(), "created": now()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
@@ -123,7 +124,7 @@ def resumable(
 
 
 class Folder:
-    """The state of one execution of a study, as its folder tells it."""
+    """The state of a campaign, read from its folder."""
 
     def __init__(
         self, study: Study, folder: Path, meta: dict[str, Any], progress: Progress
@@ -142,15 +143,15 @@ class Folder:
         for facts in runs:
             with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
                 self._new += tidy.rows(folder / facts["run"])
-        # what the looks before each pair saw, of a campaign that is continued
+        # what the gate saw before each pair, if the campaign is continued
         self.probes = [f["gate"] for f in runs if f.get("gate") and not f["position"]]
         self.block = max((f["block"] for f in runs), default=-1)
         if 0 <= self.block < len(self.turns) and self.whole(self.block):
             self.block += 1
 
     def _swept(self) -> list[dict[str, Any]]:
-        """The whole runs that count. After an interruption, half-written runs are deleted, and whole
-        runs without their partner are set aside; in the last block their pair is measured again, once."""
+        """The whole runs that count. After an interruption, deletes half-written runs and sets whole
+        runs without their partner aside; in the last block their pair is measured again, once."""
         for half in self.folder.glob("*.partial"):
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         for run in tidy.strays(self.folder):
@@ -168,8 +169,8 @@ class Folder:
         return [f for f in runs if whole[f["pair_id"]] != 1]
 
     def set_aside(self, run: str, why: str, folder: Path | None = None) -> None:
-        """Rename a run's folder (`folder`, where it is not whole) so that it is kept and not
-        counted."""
+        """Rename a run's folder (`folder` if it is not whole) to ``<run>.<why>N``, so that it is
+        kept and not counted."""
         names = (self.folder / f"{run}.{why}{n}" for n in count(1))
         (folder or self.folder / run).rename(next(n for n in names if not n.exists()))
         table = self.table
@@ -177,13 +178,13 @@ class Folder:
 
     @property
     def table(self) -> pd.DataFrame:
-        """The tidy table so far. Only it is kept: the rows themselves would be the larger part of
-        what a day of measuring holds in memory."""
+        """The tidy table so far. The rows themselves are not kept: over a day of measuring they
+        would take most of the memory."""
         if self._new:  # only what is new: after ten thousand runs all of it takes a second
             new, self._new = tidy.frame(self._new), []
             if len(self._table):
                 both = pd.concat([self._table, new], ignore_index=True)
-                # in one piece: else every pair of a day leaves a chunk of its own a column
+                # else every pair of a day would add a chunk to each column
                 whole = pyarrow.Table.from_pandas(both, preserve_index=False).combine_chunks()
                 new = whole.to_pandas()
             self._table = new
@@ -195,7 +196,7 @@ class Folder:
         return self.study.profile.budget_min * 60 - self.meta["spent_s"]
 
     def begin(self) -> None:
-        """From here on the clock runs: everything is loaded."""
+        """Start the clock of `wall_s`, once: everything is loaded."""
         self._since = self._since or time.monotonic()
 
     def save(self, **changes: Any) -> None:
@@ -261,8 +262,8 @@ class Folder:
 
     def _variables(self, server: Any) -> dict[str, str]:
         """{"file": name}: the file in this folder with all global variables of a Server or a Guest,
-        one file per content, without the names of this machine; a run's file points to it. Of a
-        Guest, variables with its names are left out."""
+        without the names of this machine. Runs with the same variables point to the same file. Of
+        a Guest, variables with its names are left out."""
         values, guest = server.variables(), bool(self.study.floor)
         if guest:
             values = {k: v for k, v in values.items() if not tidy.names_machine(k)}

@@ -39,7 +39,7 @@ def probe() -> _Probe | None:
 
 
 def _hashed(core: int, until: float) -> float:
-    """Bytes that this thread hashes a second, on this core, until then."""
+    """Bytes a second that this thread hashes on `core`, until `until` (monotonic s)."""
     os.sched_setaffinity(0, {core})
     began, hashed = time.monotonic(), 0
     while not hashed or time.monotonic() < until:
@@ -78,10 +78,10 @@ class Gate:
             self.waited_s += facts["waited_s"]
 
     def wait(self) -> dict[str, Any]:
-        """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts
-        to be kept: `waited_s`, `probes`; of the last probe `speed` (1.0: as usual) and `steal`
-        (share of the cores), None where the system does not tell; `first`, the probes of this call
-        that count among the campaign's first ten."""
+        """Probe, and wait while the host is not quiet and the campaign may wait longer. Returns the
+        facts to keep: `waited_s`, `probes` (how many); of the last probe `speed` (1.0: as usual) and
+        `steal` (share of the cores), None if the system does not report it; `first`, the probes of
+        this call that count among the campaign's first ten."""
         before = len(self._first)
         facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)

@@ -14,7 +14,7 @@ Result = dict[str, Any]  # what one text says: names as `sysbench` and `time` li
 
 
 class ParseError(ValueError):
-    """`line` (from 1) of the text, that line's `text` (shortened, no secrets), and the `reason`."""
+    """A text that cannot be read: `line` (from 1), its `text` (shortened, no secrets), `reason`."""
 
     def __init__(self, line: int, text: str, reason: str) -> None:
         super().__init__(line, text, reason)
@@ -68,8 +68,8 @@ def safe_line(line: str) -> str:
 
 
 def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
-    """(number of its first line, text) of each piece of such a text. begins: position of the
-    line feed before each piece but the first."""
+    """(number of its first line, text) of each piece of a text with line feeds. begins: position
+    of the line feed before each piece but the first."""
     cuts, first, parts = [-1, 0, *begins], 0, list[tuple[int, str]]()
     for before, cut, end in zip(cuts, cuts[1:], [*begins, len(text)], strict=False):
         first += text.count("\n", before + 1, cut + 1)
@@ -78,12 +78,12 @@ def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
 
 
 def last_line(text: str) -> int:
-    """Position of the last line of a text with line feeds that is not blank."""
+    """Position of the last character of a text that is not white space; 0 without one."""
     return max(0, len(text.rstrip()) - 1)
 
 
 def numbers(rows: str) -> np.ndarray:
-    """All numbers in `rows`, in order; signs are not read."""
+    """All numbers in `rows`, in order; signs are ignored."""
     return np.array(rows.encode("ascii", "replace").translate(_DIGITS).split(), dtype=float)
 
 

@@ -22,7 +22,7 @@ def _notes(result: Result) -> Iterator[str]:
 
 
 def _spans(result: Result) -> list[float]:
-    """The seconds that the summary may be about."""
+    """The times in s that the summary may cover."""
     seconds = result["duration_s"]
     warmup = result["warmup_s"] or 0
     before = [c["duration_s"] for c in result["checkpoints"][-1:]] + [warmup]

@@ -30,13 +30,13 @@ def _forms(kind: str) -> dict[str, tuple[tuple[str, ...], re.Pattern[str]]]:
 
 _STAMPED = _forms("stamped")
 STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads|reads):[^\n]*")
-_KINDS = (  # (words without which there is none; a row, whole or not; the forms that it can have)
+_KINDS = (  # (words of every row; pattern of a row, whole or cut; the forms of a whole row)
     ('"time"', re.compile(r'\n *"time": *[0-9.]+,(?=\n *"threads": )'), _forms("json")),
     ("[", STAMPED_LIKE, _STAMPED),
     (",", re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*"), _forms("csv")),
 )
 _QUEUE = compiled(r"\n<STAMP>queue length: <N>,? concurrency: <N> *+(?=\n)")
-_WORTH = 8192  # characters of rows from which on `block` pays
+_WORTH = 8192  # characters of rows from which on `block` is faster
 _DIGITS = b"0123456789"
 _NOT_NUMERIC = bytes(sorted(set(range(256)) - set(_DIGITS + b".")))
 _NUMBER = re.compile(rb"[0-9.]+")
@@ -57,11 +57,11 @@ class Block(NamedTuple):
 
 
 def block(text: str) -> Block | None:
-    """All rows of a text at once, if they are consecutive and whole; else None, and `intervals` says
-    what is wrong.
+    """All rows of a text at once, if they are many, consecutive and whole. Else None: `intervals`
+    then reads them, or says what is wrong.
 
-    Twenty times as fast for hundreds of rows: it compares the text without its digits, which then
-    repeats, and the places where numbers begin and end."""
+    It is twenty times as fast for hundreds of rows: it compares the text without its digits, which
+    repeats from row to row, and the places where numbers begin and end."""
     first = text.find("\n[")
     end = text.find("\n", text.rfind("\n[") + 1) + 1
     if first < 0 or end - first < _WORTH:
@@ -74,7 +74,7 @@ def block(text: str) -> Block | None:
     ]
     words, word = body.translate(None, _DIGITS), line.translate(None, _DIGITS)
     n = len(words) // len(word)
-    if len(fitting) != 1 or words != word * n:  # each number has its point, or none, from here on
+    if len(fitting) != 1 or words != word * n:  # from here on rows differ in digits only
         return None
     (columns,) = fitting
     shape = n, len(columns)
@@ -115,9 +115,9 @@ def _floats(data: bytes, size: np.ndarray) -> np.ndarray:
 def intervals(text: str, start: int, end: int, warnings: list[str]) -> _Rows:
     """(columns of the rows of a text between two positions, percentile of their latency).
 
-    The columns are {} without rows. Rows with an impossible rate are left out, with a line in
-    `warnings`. Raises ParseError for a row that is not whole, rows of two forms and time that runs
-    backwards.
+    The columns are {} without rows. Rows of an unknown form, or with an impossible rate, are left
+    out, with a line in `warnings`. Raises ParseError for a row that is not whole, rows of two forms
+    and time that runs backwards.
     """
     end += 1  # the line feed after the last row
     lines: list[int] = []

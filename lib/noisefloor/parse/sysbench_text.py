@@ -42,7 +42,7 @@ _HEAD = re.compile(
     r"|Report intermediate results every (?P<report_interval>[0-9]{1,9}) second"
     r"|Warmup time: (?P<warmup_s>[0-9]{1,9})s)"
 )
-_FORCED = r"The --(?:max-)?time limit has expired, forcing shutdown"  # said beside a whole summary
+_FORCED = r"The --(?:max-)?time limit has expired, forcing shutdown"  # the summary is still whole
 FAILED = re.compile(rf"\n(?:FATAL: (?!{_FORCED})|invalid option: )")
 _LATE = re.compile(rf"\n(?:FATAL: |WARNING: )?{_FORCED}")
 _ECHO = re.compile(r"sysbench[ \t]{1,9}(?=-|[A-Za-z/.])((?:\\\n|[^\n]){1,8000})")

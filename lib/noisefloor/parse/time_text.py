@@ -12,7 +12,7 @@ _FORMS: dict[str, tuple[str, str, str]] = {  # hint, opening, whole
     for name, form in FORMS["time"].items()
 }
 _UNITS = {"hours": 3600, "mins": 60, "secs": 1, "millis": 1e-3, "micros": 1e-6}
-_UNNAMED = ("TIMEFORMAT", "GNU -f")  # numbers that their percentage must agree with
+_UNNAMED = ("TIMEFORMAT", "GNU -f")  # bare numbers: they count only if the percentage fits them
 
 
 def looks_like_time(text: str | bytes) -> bool:
@@ -60,7 +60,7 @@ def _openings(text: str, forms: list[tuple[str, str, str]]) -> Iterator[re.Match
 
 
 def _results(text: str, forms: list[tuple[str, str, str]]) -> list[tuple[str, re.Match[str]]]:
-    """(form, match) of each whole result; of several in one place that of the first form."""
+    """(form, match) of each whole result; where several forms match, the first one counts."""
     results: list[tuple[str, re.Match[str]]] = []
     for name, _, whole in forms:
         for match in compiled(whole).finditer(text):

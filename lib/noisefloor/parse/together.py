@@ -1,4 +1,4 @@
-"""Several sysbench that ran at once, each on its own host -> one run."""
+"""Results of several sysbench clients that ran at once, each on its own host -> one run."""
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def together(runs: list[Result], starts: list[float]) -> Result:
 
 
 def _inside(run: Result, begin: float, end: float) -> float:
-    """Transactions of a run between two of its own seconds."""
+    """Transactions of a run between two times, in s since its own start."""
     rows, n = run["intervals"], run["transactions"] or run["events"]
     at, count = [0.0], [0.0]
     if rows:
@@ -72,7 +72,7 @@ def _inside(run: Result, begin: float, end: float) -> float:
 
 
 def histogram(runs: list[Result]) -> tuple[np.ndarray, np.ndarray]:
-    """All buckets, events of equal ones added (sysbench's buckets are the same everywhere)."""
+    """(bucket values in s, events in each) of all runs; sysbench's buckets are always the same."""
     values = np.concatenate([r["histogram_s"] for r in runs])
     counts = np.concatenate([r["histogram_counts"] for r in runs])
     values, turn = np.unique(values, return_inverse=True)
@@ -80,7 +80,7 @@ def histogram(runs: list[Result]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(runs: list[Result]) -> Result:
-    """The rows that all have, by their whole second, rates and threads added."""
+    """The rows whose whole second every run has, with rates and threads added."""
     tables = [r["intervals"] for r in runs]
     if not all(tables):
         return {}

@@ -15,14 +15,14 @@ from scipy import special
 
 from noisefloor.stats.verdict import ALPHA
 
-QUESTIONS = 10  # questions with repeats, below which an instrument has no pooled tau
+QUESTIONS = 10  # fewest questions with repeats from which tau is pooled
 _FINEST = 1e-5  # smallest standard error (0.001 %): bytes may repeat exactly
 
 
 @dataclass(frozen=True)
 class Campaign:
     """A campaign, or the mean of a sitting: effect (log ratio), variance (its squared standard
-    error) and df (blocks - 1). Raises ValueError unless they can be combined."""
+    error) and df (blocks - 1). Raises ValueError unless both are finite, variance >= 0 and df > 0."""
 
     effect: float
     variance: float
@@ -84,9 +84,9 @@ def estimate_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     """Tau from the sittings of each question; None where no question has two.
 
     Restricted maximum likelihood of a mixed model with a mean for each question and known variances
-    (Viechtbauer 2005), which statsmodels' MixedLM does not take. Degrees of freedom: 2 tau^4 over
-    the variance of tau^2 (Satterthwaite; expected information), so sittings - questions where
-    standard errors are far below tau, and fewer where they hide it."""
+    (Viechtbauer 2005); statsmodels' MixedLM takes no known variances. Degrees of freedom: 2 tau^4
+    over the variance of tau^2 (Satterthwaite; expected information). They are sittings - questions
+    where standard errors are far below tau, and fewer elsewhere."""
     from scipy import optimize
 
     repeated = [_arrays(sittings) for sittings in questions if len(sittings) > 1]
@@ -114,7 +114,7 @@ def estimate_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
 
 
 def pooled_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
-    """The `estimate` for an instrument and metric; None from fewer than QUESTIONS with repeats."""
+    """`estimate_tau` of an instrument and metric; None if fewer than QUESTIONS have repeats."""
     tau = estimate_tau(questions)
     return tau if tau and tau.questions >= QUESTIONS else None
 
@@ -125,12 +125,12 @@ def intervals_with_tau(
     """(mean, half width of its interval, half width of the prediction, tau in use), each [...],
     from arrays [..., sittings].
 
-    The larger of pooled and own tau is added to each variance: mean and standard error are those of
-    statsmodels' combine_effects, which takes no tau and one question at a time. Student's t with
-    degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau. together:
-    how many intervals hold the truth in 95 % all at once (Bonferroni); checks: the same of
-    predictions. The prediction adds tau and the median variance, whose error counts as one with that
-    of the mean: exact for one sitting, cautious for more.
+    The square of the larger of pooled and own tau is added to each variance. Mean and standard error
+    are those of statsmodels' combine_effects, which takes no tau and only one question. Student's t
+    has degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau.
+    together: number of intervals that all contain the truth in 95 % of cases (Bonferroni); checks:
+    the same of predictions. The prediction adds tau^2 and the median variance. Their errors count
+    as fully correlated with those of the mean: exact for one sitting, cautious for more.
 
     Without a pooled tau (None), several sittings have their mean (equal weights) without an interval
     (NaN); their own tau predicts the next, with sittings - 1 degrees of freedom."""
@@ -183,8 +183,8 @@ def predicted(
 ) -> Prediction:
     """A campaign against the range that the sittings before it (one or more) predict.
 
-    checks: of how many such ranges 95 % hold their campaign all at once. Raises ValueError without a
-    sitting."""
+    checks: number of such ranges that all contain their campaign in 95 % of cases (Bonferroni).
+    Raises ValueError without a sitting."""
     both = combine_sittings(before, tau, checks=checks)
     side = int(campaign.effect > both.next_hi) - int(campaign.effect < both.next_lo)
     return Prediction(both.next_lo, both.next_hi, side, both.sittings)

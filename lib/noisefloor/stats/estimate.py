@@ -1,7 +1,7 @@
 """One change and its variances: runs of files, single runs, two numbers.
 
-Plain Python, without numpy, because a folder of logs and two numbers are answered at once. Log
-scale, the sign of the metric."""
+Plain Python, without numpy, so that a folder of logs and two numbers are answered fast. Values are
+log ratios, arm over baseline."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ Parts = tuple[tuple[float, float], ...]  # variances, each with its degrees of f
 
 @dataclass(frozen=True)
 class Estimate:
-    """A log ratio, arm over baseline, and what is known of its scatter; without that, no interval.
+    """A log ratio, arm over baseline, and what is known of its scatter. If nothing is known, its
+    interval is infinite.
 
     parts: the scatter of these runs; start: what the starts of a server may add to it. The wider of
-    the intervals with and without `start` counts, so that a few noisy runs do not look better for
-    knowing more. single: the predicted difference of single runs. least: half the
-    smallest width of an interval (histogram buckets)."""
+    the intervals with and without `start` counts: its degrees of freedom never narrow an interval.
+    single: the predicted difference of single runs. least: smallest half width (histogram)."""
 
     value: float
     parts: Parts = ()
@@ -30,9 +30,9 @@ class Estimate:
     least: float = 0.0
 
     def half(self, together: int = 1, restarted: bool = False) -> float:
-        """Half the width of the 95 % interval; infinite when nothing is known. together: how many
-        intervals hold the truth at once (Bonferroni); restarted: without `start`. Half widths of
-        independent errors of different kinds add as squares."""
+        """Half the width of the 95 % interval; infinite when nothing is known. together: number of
+        intervals that all contain the truth (Bonferroni); restarted: without `start`. Half widths
+        of independent errors of different kinds add as squares."""
         q = 1 - ALPHA / together / 2
         sums = [self.parts] if restarted else [self.parts, (*self.parts, *self.start)]
         half = max(student.quantile(q, df) * error for error, df in map(_total, sums))
@@ -50,8 +50,8 @@ class Estimate:
         return verdict.word(*self.ends(together, restarted), margin, metric)
 
     def spare(self, metric: str, margin: float, together: int = 1) -> float:
-        """The start-to-start CV (a fraction) up to which the word without `start` stays, 0 if that is
-        `cannot tell`."""
+        """The largest start-to-start CV (a fraction, at most 10) that leaves the word without
+        `start` as it is; 0 if that word is `cannot tell`."""
         word = self.word(metric, margin, together, restarted=True)
         if word == verdict.CANNOT_TELL:
             return 0.0
@@ -78,6 +78,6 @@ def welch(x: Sequence[float], y: Sequence[float]) -> Parts:
 
 
 def paired(d: Sequence[float]) -> Parts:
-    """The variance of the mean of pairs, from their log ratios."""
+    """The variance of a mean with its degrees of freedom, from two or more log values or ratios."""
     mean = math.fsum(d) / len(d)
     return ((math.fsum((v - mean) ** 2 for v in d) / (len(d) - 1) / len(d), len(d) - 1),)

@@ -6,7 +6,7 @@ from noisefloor.stats import student
 from noisefloor.stats.estimate import Parts
 from noisefloor.stats.verdict import ALPHA
 
-_POWER = 0.8  # share of campaigns that would have their word
+_POWER = 0.8  # share of campaigns that would get a word other than `cannot tell`
 FEWEST = 4  # blocks or pairs: below that a t interval is of no use
 _MOST = 10**6  # runs
 
@@ -21,10 +21,10 @@ def runs_needed(
     least: int = 2,
     together: int = 1,
 ) -> int | None:
-    """Runs an arm (sides=2) or pairs (sides=1) after which the share _POWER of campaigns have their
-    word by Student's t, if `value` and `sd` (of one run or one pair, above 0) are the truth; None
-    when no number is enough. start: (variance, df) parts that more runs under the same server
-    starts leave; together: rows that hold 95 % together."""
+    """Runs an arm (sides=2) or pairs (sides=1), `least` or more, with which the share _POWER of
+    campaigns get a word by Student's t, if `value` and `sd` (log scale; of a run or pair, above 0)
+    are the truth; None if no number is enough. start: (variance, df) parts that more runs under the
+    same server starts do not reduce; together: intervals that all contain the truth."""
 
     def chance_of_word(n: int) -> float:
         """The larger of the powers to name a direction, and to say `same`."""
@@ -50,8 +50,8 @@ def runs_needed(
 def units_needed(
     value: float, sd: float, margin: float, least: int = 2, together: int = 1
 ) -> int | None:
-    """Blocks (or pairs) in all after which the share _POWER of campaigns that declare so many have
-    their word, if `value` and `sd` (of one) are the truth; None when no number is enough."""
+    """Blocks (or pairs), FEWEST or more in all, with which a share _POWER of campaigns gets a word,
+    if `value` and `sd` (of one; log scale) are the truth; None if no number is enough."""
     least = max(least, FEWEST)
     if not sd > 0:
         return least

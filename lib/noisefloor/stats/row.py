@@ -28,9 +28,9 @@ def row(
 ) -> Comparison:
     """A comparison; `more` are its other fields.
 
-    n: runs or pairs of (baseline, arm); logs: change and the ends of its interval, infinite or NaN
-    without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what one of them
-    takes."""
+    n: runs or pairs of (baseline, arm); logs: log change and its interval's ends, infinite or NaN
+    without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what a run of
+    each arm, or a pair, takes."""
     change, lo, hi = (percent(x) if math.isfinite(x) else math.nan for x in logs)
     open_ = verdict == words.CANNOT_TELL
     return Comparison(
@@ -58,8 +58,8 @@ def as_dict(row: Comparison) -> dict[str, Any]:
 
 
 def from_frame(row: Any) -> Comparison:
-    """The comparison that a row of a frame is, as dict or Series, which may have more columns. Raises
-    KeyError for a column that it lacks."""
+    """The comparison in a row (dict or Series) of a verdict table; other columns are ignored. Raises
+    KeyError for a missing column."""
     given: dict[str, Any] = {name: row[name] for name in COLUMNS}
     given["warnings"] = tuple(given["warnings"])
     try:
@@ -70,7 +70,7 @@ def from_frame(row: Any) -> Comparison:
 
 
 def percent(log: float) -> float:
-    """A log ratio in percent; NaN stays NaN."""
+    """A log ratio as a change in percent; NaN stays NaN."""
     if math.isnan(log):
         return math.nan
     return 100 * math.expm1(log) if log < 700 else math.inf

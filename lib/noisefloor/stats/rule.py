@@ -2,7 +2,7 @@
 
 A campaign declares its blocks and is judged once, at its end. The unit is the block: every array
 has the blocks on its last axis. The axes before it are independent campaigns, so the calibration
-runs ten thousand of them through this code. Log scale, the sign of the metric."""
+runs ten thousand of them through this code. Values are log ratios, arm over baseline."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from scipy import special
 
 from noisefloor.stats.verdict import ALPHA
 
-DIFFERENT = 0.1  # level at which thread counts are found to differ, so that they have no joint row
+DIFFERENT = 0.1  # p-value up to which thread counts count as different: they have no joint row
 
 
 def block_interval(
@@ -21,13 +21,13 @@ def block_interval(
     start: tuple[float, float] | None = None,
     known: float = 0.0,
 ) -> tuple[Any, Any, Any]:
-    """(mean, lower end, upper end) by Student's t over block means, each [...]; infinite ends for
-    one block.
+    """(mean, lower end, upper end) by Student's t over block means [..., blocks], each [...];
+    infinite ends for one block.
 
-    together: how many such intervals hold the truth in 95 % of campaigns all at once (Bonferroni).
-    start: variance of a difference between starts of the server, with its degrees of freedom, where
-    it is never restarted; the wider of the intervals with and without it counts (Welch 1947,
-    Satterthwaite 1946). known: a variance of the mean that is known exactly (histogram buckets)."""
+    together: number of intervals that all contain the truth in 95 % of campaigns (Bonferroni).
+    start: (variance that starts of the server add to a difference, its degrees of freedom), where
+    runs share one start; the wider of the intervals with and without it counts (Welch 1947,
+    Satterthwaite 1946). known: further variance of the mean, known exactly (histogram buckets)."""
     units = np.asarray(units, float)
     n, mean = units.shape[-1], units.mean(-1)
     if n < 2:
@@ -44,15 +44,15 @@ def block_interval(
 
 
 def codes(lo: Any, hi: Any, margin: float) -> np.ndarray:
-    """The words of many intervals: 2 same, 1 larger, -1 smaller, 0 cannot tell."""
+    """The words of intervals as codes: 2 same, 1 larger, -1 smaller, 0 cannot tell."""
     side = np.where(lo > 0, 1, np.where(hi < 0, -1, 0))
     return np.where((lo > -margin) & (hi < margin), 2, side)
 
 
 def alike(members: ArrayLike) -> np.ndarray:
-    """Whether nothing says that thread counts differ, [...]: a repeated-measures analysis of
-    variance of their block means (blocks are the subjects), at DIFFERENT. members: [..., thread
-    counts, blocks], two blocks or more."""
+    """Whether thread counts do not differ significantly, [...]: a repeated-measures analysis of
+    variance of their block means (blocks are the subjects), at level DIFFERENT. members: [...,
+    thread counts, blocks], two blocks or more."""
     means = np.asarray(members, float)
     counts, blocks = means.shape[-2:]
     of_count, of_block = means.mean(-1, keepdims=True), means.mean(-2, keepdims=True)

@@ -1,7 +1,7 @@
 """Runs without a campaign (logs, archives, other pairs) to verdict rows.
 
 `compare`, `compare --from`, the explorer and the verdict table of runs without pairs get the same
-rows. No pandas and no scipy, because a folder of logs is answered at once."""
+rows. No pandas and no scipy, so that a folder of logs is answered fast."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +25,8 @@ _GIVEN_DF = 10  # degrees of freedom of a floor that somebody gave for single ru
 
 @dataclass(frozen=True)
 class Side:
-    """The runs of one arm at one thread count: values in base units, above 0; where there is one
-    run, its values per second, if it has any."""
+    """The runs of one arm at one thread count: values in base units, above 0; rates: the values per
+    second of a single run, if it has any."""
 
     values: tuple[Any, ...]
     rates: Any = None
@@ -42,7 +42,7 @@ class Cell:
     sd: float = math.nan  # of one run, of one pair when paired
     only: str = ""  # why the verdict can only be `cannot tell`
     warnings: list[str] = field(default_factory=list)
-    chance: float = math.nan  # of two single runs
+    chance: float = math.nan  # how often two single runs of one server differ by so much
 
 
 def judge_runs(
@@ -61,14 +61,14 @@ def judge_runs(
     seconds: float | None = None,
     notes: Iterable[str] = (),
 ) -> list[Comparison]:
-    """Verdict rows of one metric of one workload. Their intervals hold 95 % together; those of a
-    copy of the baseline do so apart from the others.
+    """Verdict rows of one metric of one workload. All their intervals hold at 95 % together; those
+    of a copy of the baseline are a group of their own.
 
     arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; margin_pct: 0
     for the metric's own (quick: its wider one); paired: the k-th values belong together; restarts:
-    every run had a start of its own, so that no start-to-start scatter is added; floor: that
-    scatter in percent, or entries by metric, else this machine's (local) or the recorded one;
-    seconds: length of a run. Raises ValueError for a value that has no logarithm."""
+    every run had a start of its own, so that no start-to-start scatter is added; floor: that CV in
+    percent (of a single run its run-to-run CV) or entries by metric, else this machine's (local) or
+    the recorded; seconds: length of a run. Raises ValueError for a value that has no logarithm."""
     of_metric = metric_of(metric)
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
     start = None if restarts else scatter.start_scatter(metric, floor, local)
@@ -126,9 +126,9 @@ def _repeated(
 def estimate_of_runs(
     value: float, parts: Parts, metric: str, n: Sequence[int], start: Start | None = None
 ) -> Estimate:
-    """The Estimate from n runs an arm. A percentile is as exact as the buckets of sysbench's
-    histogram: each run adds a variance, and the interval is half a bucket wide to each side at
-    least."""
+    """The Estimate of a log ratio `value` from n runs (baseline, arm). A percentile is only as exact
+    as the buckets of sysbench's histogram: each run adds a variance, and the half width of the
+    interval is at least half a bucket."""
     least = BUCKET / 2 if metric in QUANTILES else 0.0
     rounded = ((BUCKET**2 / 12 * sum(1 / k for k in n), math.inf),) if least else ()
     return Estimate(value, (*parts, *rounded), (start.part,) if start else (), least=least)
@@ -158,12 +158,13 @@ def cell_of_single_runs(
     """A cell in which an arm has one run, or several with unknown scatter. Their possible difference
     is predicted from published repeats.
 
-    seconds: length of a run; floor: (run-to-run CV, degrees of freedom) that somebody gave instead;
+    n: runs of (baseline, arm); value: log ratio; seconds: length of a run; floor: (run-to-run CV,
+    df) in place of published repeats; start: it counts only if an arm has several runs;
     many: logs of the arm that has several runs; rates: values per second of both runs, whose
     scatter can only add to the rest."""
     several, parts = max(n) > 1, [part for x in many for part in estimate.paired(x)]
     sd = math.sqrt(parts[0][0] * max(n)) if parts else math.nan
-    alone = [k for k in n if k == 1 or not many]  # runs of whose scatter nothing is known
+    alone = [k for k in n if k == 1 or not many]  # runs whose scatter is unknown
     known = None if floor else scatter.prediction(metric, seconds, alone)
     chance, only = math.nan, ""
     warnings: list[str] = []
@@ -203,11 +204,11 @@ def verdict_row(
     paired: bool = False,
     seconds: float | None = None,
 ) -> Comparison:
-    """The row of a cell. margin_pct: 0 for the metric's own; together: rows that hold 95 %
-    together; seconds: length of a run.
+    """The row of a cell. margin_pct: 0 for the metric's own; together: number of intervals that all
+    contain the truth (Bonferroni); seconds: length of a run.
 
-    Where runs may share a start of the server, the row has the cautious answer; it also has the one
-    for a server that was restarted between them, where that differs."""
+    If runs may share a start of the server, the row has the cautious answer. If the answer for a
+    server that was restarted between them differs, the row has that one, too."""
     metric, n, sd, estimated = key[2], cell.n, cell.sd, cell.estimate
     margin_pct = margin_pct or metric_of(metric).margin_pct
     margin = math.log1p(margin_pct / 100)

@@ -13,14 +13,14 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.model import metric as metric_of
 
-# of a command: how long its runs are, about
+# metrics of a command: a value is also about the length of its run
 TIMED = ("wall", "wall_prepared", "user_sys", "user_cpu", "sys_cpu")
 AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in noise.json
-# a command is not started like a server
+# metrics of commands, which no start of a server changes
 NO_SERVER = (*TIMED, "backup_size", "peak_memory")
 _SIZES = ("backup_size", "data_size", "peak_memory")  # nothing is published of how they scatter
 Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
-_LONG_S = 60  # runs from here on scatter by a fraction of what slices do
+_LONG_S = 60  # seconds from which runs are long: they scatter far less than slices
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def _read(file: Path) -> dict[str, Any]:
 def start_scatter(metric: str, floor: Floor = None, local: bool = True) -> Start | None:
     """The Start of a metric, None where it has none.
 
-    floor: a CV in percent that somebody gave, or a dict of entries by metric; else the floor that
-    `noisefloor calibrate --live` has measured on this machine (local), else the recorded one. Where
-    its CV is zero, the largest of the other metrics counts."""
+    floor: a CV in percent, or a dict of entries by metric; else what `noisefloor calibrate --live`
+    measured on this machine (local), else what is recorded. A metric without an entry takes that of
+    its kin, else of throughput; instead of a CV of zero, the largest of all metrics counts."""
     if metric in NO_SERVER:
         return None
     if isinstance(floor, (int, float)):
@@ -73,16 +73,16 @@ def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[
 
 
 def fits() -> dict[str, Any]:
-    """What `data/raw/published/scatter/fit.py` wrote: `fits`, metric -> long or short -> the fit;
-    `shares`, those that its `log_ratios` belong to. A fit's `left_out` is its check: source,
-    groups, inside_pct and experimental of each source."""
+    """What `data/raw/published/scatter/fit.py` wrote: `fits`, metric -> "long" or "short" -> fit;
+    `shares`, the shares of pairs that exceed each of a fit's `log_ratios`. `left_out` of a fit is
+    its check, without one source at a time: source, groups, inside_pct, experimental."""
     return _read(Path(__file__).with_name("prediction.json"))
 
 
 @dataclass(frozen=True)
 class Prediction:
     """How far two runs of one unchanged server differ, predicted from published repeats (one of the
-    `fits`). scale: of the difference at hand; it is 1 for two single runs."""
+    `fits`). scale: factor for means of several runs, 1 for two single runs."""
 
     fit: Mapping[str, Any]
     scale: float = 1.0
@@ -113,9 +113,9 @@ class Prediction:
 def prediction(
     metric: str, seconds: float | None = None, n: Sequence[int] = (1, 1)
 ) -> Prediction | None:
-    """The Prediction of a metric for runs of so many seconds, a minute and more if nobody knows;
-    None for a size. A metric, or a length of runs, without a fit takes its kin's, at last that of
-    throughput. n: runs behind the means of whose scatter nothing is known."""
+    """The Prediction of a metric for runs of so many seconds (None: a minute or more); None for a
+    size. A metric, or a length of runs, without a fit takes its kin's, else that of throughput.
+    n: number of runs behind each mean with unknown scatter."""
     if metric in _SIZES:
         return None
     length = "short" if seconds and seconds < _LONG_S else "long"

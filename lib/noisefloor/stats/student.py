@@ -21,8 +21,8 @@ def tail(t: float, df: float) -> float:
 
 @functools.cache
 def quantile(q: float, df: float) -> float:
-    """The q-quantile of Student's t: Newton's steps from that of the normal distribution, which is
-    below it, so that they only go up."""
+    """The q-quantile of Student's t, by Newton's method from the normal quantile. For q >= 0.5 that
+    is not above it, so the steps only go up. df may be inf."""
     if q < 0.5:
         return -quantile(1 - q, df)
     t = NORMAL.inv_cdf(q) if q < 1 else math.inf

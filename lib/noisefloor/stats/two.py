@@ -1,6 +1,6 @@
 """Two published numbers: what can be said about them, and what would decide it.
 
-One number an arm gets the row that `runs` gives one run an arm (a test compares them); means may
+One number an arm gets the same row as one run an arm in `runs` (a test compares them); means may
 come with their scatter. Plain Python, no numpy: the command answers in a third of a second."""
 
 import math
@@ -17,7 +17,7 @@ from noisefloor.text.quantity import Given
 from noisefloor.text.reasons import Reason, Why
 
 FLOOR_RUNS = 10  # A/A runs assumed behind a floor that comes without their number
-# sd of a pair of 8 s slices on two identical MySQL 9.7 servers restarted ten times, as recorded
+# sd and seconds of a pair of 8 s slices: two identical MySQL 9.7 servers, restarted ten times
 PAIR_SD, PAIR_S = 0.045, 22
 # what may follow a ±, as the standard error of a mean of k runs
 READINGS: dict[str, Callable[[float, int], float]] = {
@@ -48,11 +48,11 @@ def judge_two(
 ) -> tuple[Comparison, list[str]]:
     """(verdict row, at most five lines for a person) for b against the baseline a.
 
-    Numbers may be text with a unit, which says the metric when it is not given. latency: (a's, b's)
-    mean latency, in ms. margin_pct: the metric's own without it. floor_cv_pct: run-to-run CV from
-    floor_runs A/A runs, instead of published repeats; with sd, se or pm (standard deviations of n
-    runs, standard errors, or what follows a ±; a pair each) from one server start to the next. n:
-    "5", or "5,3". ValueError: what was given and what is allowed."""
+    Numbers may be text with a unit, which sets the metric if none is given. better: "lower" if less
+    is better. latency: (a's, b's) mean latency, in ms. sd, se, pm: (a's, b's) standard deviation of
+    n runs, standard error, or what follows a ±; at most one of them. floor_cv_pct: run-to-run CV
+    of floor_runs A/A runs, in place of published repeats; with sd, se or pm the start-to-start CV.
+    n: "5", or "5,3". restarts: every run had its own server start. Raises ValueError."""
     names = [x.strip() if isinstance(x, str) else f"{x:g}" for x in (a, b)]
     numbers = quantity.read(a, "value"), quantity.read(b, "value")
     (x, _, kind), (y, _, other) = numbers
@@ -79,7 +79,7 @@ def judge_two(
         raise ValueError(f"floor with sd, se or pm is the scatter of server starts: {why}")
     start = floor if floor and spreads else start
     value, run_sd = math.log(y) - math.log(x), floor.cv if floor else math.nan
-    # words of a metric of which less is better, for one that is not by itself
+    # better="lower" for a metric such as `value`: the words are those of `wall`
     words = "wall" if better == "lower" and METRICS[metric].better == "higher" else metric
     if not METRICS[metric].judged:
         what = "a maximum is one transaction out of all" if "max" in metric else metric
@@ -91,7 +91,7 @@ def judge_two(
             s, _, unit = quantity.read(text, name)
             if unit and unit != of and (of or unit == "time"):
                 raise ValueError(f"{name} {text}: {' and '.join(names)} have no such unit")
-            # in the unit of its number
+            # without a unit it is in the unit of its number
             spread.append((s * (1 if unit or of != "time" else size) / mean, k))
         meant = {}
         for reading, error in READINGS.items():
@@ -128,8 +128,8 @@ def judge_two(
 def what_settles(
     value: float, metric: str, margin_pct: float, run_sd: float, least: int = 2
 ) -> tuple[float, float]:
-    """(runs of each, minutes of an `ab` campaign) that would decide it; NaN where none does. run_sd:
-    of one run, NaN where nobody knows; least: runs of each."""
+    """(runs of each, minutes of an `ab` campaign) that would decide a log ratio `value`; NaN where
+    none does. run_sd: of one run, log scale, NaN if unknown; least: fewest runs of each."""
     margin, minutes = math.log1p(margin_pct / 100), math.nan
     needed = plan.runs_needed(value, run_sd, margin, least=least) if run_sd > 0 else None
     pairs = plan.units_needed(value, PAIR_SD, margin)

@@ -8,8 +8,8 @@ ALPHA = 0.05  # an interval holds the truth in 95 of 100 campaigns
 
 
 def word(lo: float, hi: float, margin: float, metric: str = "") -> str:
-    """Where an interval lies, on the log scale: `same` inside the margin, else the metric's word for
-    the side of zero that holds all of it, else `cannot tell` (also for an interval that is NaN)."""
+    """The word of an interval on the log scale: `same` if it lies inside the margin; else, if it
+    leaves out zero, the metric's word for its side; else `cannot tell` (also for NaN)."""
     if -margin < lo and hi < margin:
         return SAME
     if lo > 0 or hi < 0:

@@ -30,16 +30,16 @@ class Asked:
     margin_pct: float = 0.0  # 0: each metric's own
     quick: bool = False  # its wider one
     blocks: int | None = None  # declared before the campaign, for each arm; None: nothing was
-    control: int | None = None  # declared for the copy of the baseline, where they are others
+    control: int | None = None  # blocks declared for the copy of the baseline; None: as `blocks`
     baseline: str | None = None
     design: str = UNKNOWN
     floor: Floor = None  # start-to-start CV in percent, or entries by metric
-    local: bool = True  # without one this machine's scatter of starts counts, where it is known
+    local: bool = True  # without `floor`: this machine's scatter of starts, where it is known
     restarts: bool = False  # every run had a start of its own
-    one_start: str = ""  # no server was ever restarted: whose scatter of starts is added, in words
+    one_start: str = ""  # if no server was ever restarted: source of the added scatter, in words
     series: Mapping[str, Any] | None = None  # {run: values per second}, for one run an arm
     pair_seconds: float | None = None  # what one pair takes
-    # workload -> comparisons of others that hold 95 % together with its own: of other rates
+    # workload -> comparisons at other rates; its intervals hold at 95 % together with theirs
     beside: Mapping[str, int] = field(default_factory=dict)
 
     def margin(self, metric: str) -> float:
@@ -50,7 +50,7 @@ class Asked:
 
 def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
     """Name of the baseline arm: the one given, the arm that has a control copy, or the one in
-    every pair."""
+    every pair. Raises ValueError if none is."""
     arms = list(dict.fromkeys(tidy["arm"]))
     listed = ", ".join(map(str, arms)) or "none"
     if baseline:
@@ -105,11 +105,11 @@ def _pairs(tidy: pd.DataFrame, baseline: str | None) -> tuple[pd.DataFrame, Coun
 
 
 def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
-    """The verdict table: a row a comparison, and a joint row an arm of several thread counts that
+    """The verdict table: a row for each comparison, and a joint row for each arm whose thread counts
     do not differ.
 
     given: fields of Asked. Workloads with pairs are judged by `rule`, those without by `runs`.
-    ValueError: no baseline, no usable row."""
+    Raises ValueError: no row, no baseline, or (without pairs) a value that has no logarithm."""
     asked = Asked(**given)
     if tidy.empty:
         raise ValueError("the table has no rows; at least one run per arm is needed")
@@ -125,8 +125,8 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
 
 def block_means(frame: pd.DataFrame) -> pd.DataFrame:
     """The blocks of one comparison's rows of `pairs`: columns mean (log ratio) and size (pairs),
-    by block. The last block counts where as many of its pairs were measured as of the first: their
-    numbers run through, also over those that were left out."""
+    by block. The last block is left out if it was not finished: if fewer of its pairs were measured
+    than of the first, by the numbers of the pairs, which count those left out, too."""
     each = frame.groupby("block", sort=True)["change"].agg(["mean", "size"])
     if len(each) > 1 and each["size"].iloc[-1] < each["size"].iloc[0]:
         ends = frame.groupby("block")["pair"].max()
@@ -145,7 +145,7 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
-    """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
+    """Verdict rows of paired runs: of the arms together, and of the baseline's copy by itself."""
     frame, lost = _pairs(tidy, asked.baseline)
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
@@ -165,8 +165,8 @@ def _together(
     asked: Asked,
     lost: Counter[Any],
 ) -> Iterator[Comparison]:
-    """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
-    lost: pairs that were left out, as `_pairs` counts them."""
+    """Verdict rows of comparisons whose intervals all contain the truth in 95 % of campaigns.
+    blocks: declared; lost: pairs that were left out, as `_pairs` counts them."""
     metric, margin_pct = key[2], asked.margin(key[2])
     margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
@@ -207,7 +207,7 @@ def _together(
             margin_pct=margin_pct,
             verdict=word,
             needed=needed,
-            # a percentile at a rate is of a whole block
+            # a percentile at a rate has one value a block
             seconds=None if metric in QUANTILES and key[1] in asked.beside else asked.pair_seconds,
             warnings=notes,
             together=together,
@@ -224,7 +224,7 @@ def _together(
         at = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
         whole = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
-        if len(at) > 1 and len(whole) > 1:  # blocks that hold every thread count
+        if len(at) > 1 and len(whole) > 1:  # blocks with every thread count
             codes = [coded.get(one.verdict, -1) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
                 size = sum(each["size"].mean() for each in at.values())
@@ -238,14 +238,14 @@ def _together(
 
 
 def at_least(metric: str, mean: float, lo: float, hi: float) -> tuple[float, float, float]:
-    """(mean, lo, hi), of a percentile no closer than half a bucket of the histogram."""
+    """(mean, lo, hi), log scale; of a percentile with at least half a histogram bucket a side."""
     if metric in QUANTILES:
         lo, hi = min(lo, mean - BUCKET / 2), max(hi, mean + BUCKET / 2)
     return mean, lo, hi
 
 
 def _needed(each: pd.DataFrame, value: float, margin: float, together: int) -> int | None:
-    """Pairs in all after which 80 % of campaigns would have a word, if these blocks are typical."""
+    """Pairs in all with which 80 % of campaigns would get a word, if these blocks are typical."""
     sd = float(each["mean"].std()) if len(each) > 1 else math.nan
     if not sd > 0:
         return None
@@ -269,14 +269,14 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Comparison]:
         arms.setdefault(arm, {}).setdefault(count, []).append((value, run, span))
 
     def side(many: Sequence[Any], metric: str) -> Side:
-        """The runs of one arm at one thread count; the values per second are of the throughput."""
+        """The runs of one arm at one thread count; values per second only for throughput."""
         alone = len(many) == 1 and not metric_of(metric).worse_up
         rates = (asked.series or {}).get(many[0][1]) if alone else None
         return Side(tuple(v for v, *_ in many), rates)
 
     for (study, workload, metric), arms in works.items():
         first = arms.pop(asked.baseline, {})
-        for arm, mine in arms.items():  # each a question of its own, as two folders of logs are
+        for arm, mine in arms.items():  # each is judged by itself, as two folders of logs are
             common = sorted((t for t in mine if t in first), key=lambda t: t or 0)
             spans = [span for t in common for *_, span in (*first[t], *mine[t]) if span > 0]
             yield from runs.judge_runs(

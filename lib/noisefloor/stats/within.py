@@ -9,11 +9,11 @@ from noisefloor.text.reasons import Reason, Why
 
 
 def mser5(rates: Sequence[float] | np.ndarray) -> int:
-    """Rows at the beginning that are warm-up: MSER-5 (White 1997), on means of five rows."""
+    """Number of rows at the beginning that are warm-up: MSER-5 (White 1997), on means of five."""
     fives = np.asarray(rates, float)[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
     if not len(fives):
         return 0
-    ends = fives[::-1] / (fives.mean() or 1.0) - 1  # of each rest, from sums of its end
+    ends = fives[::-1] / (fives.mean() or 1.0) - 1  # reversed: cumulative sums cover what is kept
     n = np.arange(1, len(ends) + 1)
     scatter = np.cumsum(ends**2) / n - (np.cumsum(ends) / n) ** 2
     mser = np.where(scatter < 1e-15, 0.0, scatter)[::-1] / n[::-1]
@@ -21,10 +21,10 @@ def mser5(rates: Sequence[float] | np.ndarray) -> int:
 
 
 def within(rates: Sequence[float] | np.ndarray) -> tuple[float, int, list[str]] | None:
-    """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
+    """(standard error of the log mean, df, warnings) from rows of one run; None below 20 rows, or
+    if one is not above 0.
 
-    The warm-up is cut (`mser5`), then the means of ten batches count as independent
-    values: neighbouring rows are alike, whole batches hardly."""
+    The warm-up is cut (`mser5`). The means of ten batches then count as independent values."""
     rates = np.asarray(rates, float)
     if len(rates) < 20 or not (rates > 0).all():
         return None

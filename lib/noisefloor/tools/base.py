@@ -15,7 +15,7 @@ from noisefloor.parse.base import error
 class Run:
     """What one text says about one run; values in base units (s, 1/s).
 
-    `values`: metric -> value; a metric that is not in the table is a KeyError. `keys`: conditions;
+    `values`: metric -> value; raises KeyError for one that metrics.csv lacks. `keys`: conditions;
     runs that differ in one of `must` cannot be compared, a difference in another one is a note.
     `rows`: transactions per second, row by row, of the rows that count. `more`: further values, for
     an archive's table. `access`: RO, RW or WO, as the text counts its statements, else ""."""

@@ -40,7 +40,7 @@ def recognises(text: str) -> bool:
 
 
 def split_runs(text: str | bytes) -> list[tuple[int, str]]:
-    """The text is cut behind the last virtual user of each run but the last one."""
+    """The text is cut after the end of each run but the last (all virtual users complete)."""
     text = with_line_feeds(text)
     results = [m.start() for m in re.finditer(re.escape(_BEGUN), text)]
     begins = []
@@ -52,7 +52,7 @@ def split_runs(text: str | bytes) -> list[tuple[int, str]]:
 
 
 def chore(text: str | bytes) -> str | None:
-    """schema build."""
+    """`schema build`, or None."""
     words = decoded(text)
     done = " SCHEMA COMPLETE" in words and _BEGUN not in words and not _FAILED.search(words)
     return "schema build" if done else None
@@ -94,7 +94,7 @@ def read_run(name: str, text: str) -> Run:
         users,
         keys,
         60.0 * period if period else None,
-        must=MUST,  # no rows: the counter's hold the ramp-up, too, and no time stamp that is sure
+        must=MUST,  # no rows: the counter's include the ramp-up and have no reliable time stamp
         more={"most_tps": per_minute.max() / 60} if per_minute.size else {},
         workload="TPROC-C",
         version=banner[1] if banner else None,

@@ -37,7 +37,7 @@ def split_runs(text: str | bytes) -> list[tuple[int, str]]:
 
 
 def chore(text: str | bytes) -> None:
-    """It does nothing else."""
+    """None: the tool has no other task."""
 
 
 def read_run(name: str, text: str) -> Run:

@@ -69,7 +69,7 @@ def split_runs(text: str | bytes) -> list[tuple[int, str]]:
 
 
 def chore(text: str | bytes) -> str | None:
-    """initialization, of pgbench -i."""
+    """`initialization` for the log of pgbench -i, or None."""
     words = "\n" + decoded(text).replace("\r", "")
     done = _INITIALIZED.search(words) and not (_SIGN.search(words) or _FAILED.search(words))
     return "initialization" if done else None
@@ -101,7 +101,7 @@ def read_run(name: str, text: str) -> Run:
     test = lines["type"][1].strip()
     test = safe_line(test if test.startswith("<") else os.path.basename(test))
     version = lines["version"][1] if "version" in lines else None
-    # "failed" is printed since transactions are tried again, the number of tries where it has a limit
+    # versions that try again print "failed", and the maximum number of tries only if there is one
     tries = lines["tries"][1] if "tries" in lines else "any" if "failed" in lines else "1"
     limited = "lag" in lines  # the rate itself is not printed
     values = {} if limited else {"tps": tps}

@@ -19,7 +19,7 @@ _SIGN = re.compile(
     r"|Throughput:\n +events/s \(eps\):|\[ *[0-9.]+s ?\] (?:thds|threads): )"
 )
 _BEGUN = ("\nRunning the test with", "\nThreads started!", EVENTS, "thds: ")
-# options that say where and how long, not what; threads and duration are looked at by themselves
+# options that say where and how long, not what; threads and duration are compared separately
 _PRIVATE = {
     "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
     "histogram", "percentile", "rand-seed", "test", "rate", "db-driver", "verbosity", "debug",
@@ -33,7 +33,7 @@ def recognises(text: str) -> bool:
 
 
 def chore(text: str | bytes) -> str | None:
-    """prepare, cleanup or prewarm."""
+    """`prepare`, `cleanup` or `prewarm`, or None."""
     try:
         text = with_line_feeds(text)
     except ValueError:
@@ -92,7 +92,7 @@ def from_result(name: str, result: Result) -> Run:
 
 
 def _access(result: Result) -> str:
-    """What the text of a run says that it did: RO, RW or WO, or "" where it does not count it."""
+    """RO, RW or WO, by the statements that a run counts; "" where it does not count them."""
     reads, writes = result["reads"], result["writes"]
     if not result["transactions"] or None in (reads, writes):
         return ""

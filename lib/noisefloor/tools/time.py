@@ -11,12 +11,12 @@ WRAPS = True
 
 
 def split_runs(text: str | bytes) -> list[tuple[int, Result]]:
-    """Each result as `parse.time` has it: it is read already."""
+    """Each result of `parse.time`, which `read_run` takes."""
     return [(result["line"], result) for result in parse.time(text)]
 
 
 def chore(text: str | bytes) -> None:
-    """It does nothing else."""
+    """None: the tool has no other task."""
 
 
 def read_run(name: str, piece: Result) -> Run:
