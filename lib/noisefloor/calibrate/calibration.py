@@ -26,12 +26,12 @@ TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 @dataclass(frozen=True)
 class Calibration:
-    """The synthetic figures (`truth.read`) and the campaigns that are there, opened."""
+    """The synthetic figures (`truth.read`) and the opened campaigns."""
 
     figures: dict[str, Any]
     opened: tuple[results.Results, ...] = ()
 
-    # What campaigns say; live.TooShort where there are none.
+    # What campaigns say; each raises live.TooShort without campaigns for it.
     identical = cached_property(lambda c: live.called(c.opened, control=False))
     controls = cached_property(lambda c: live.called(c.opened, control=True))
     slowdowns = cached_property(lambda c: live.slowdowns(c.opened))

@@ -45,9 +45,9 @@ def here(r: Results) -> pd.DataFrame:
 
 def stands(r: Results, label: str, *, arm: str = "", claimed: float | None = None) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" if the source has no claim of this label. The claimed number,
-    0 for "no difference", is compared with the range in which a repeat is expected, if that is known, else
-    with the interval. If no campaign of ours can test the claim, or its load was not measured: the reason.
+    words, by the rule of `claims.agree`; "" if the source has no claim of this label. Its number, 0 for
+    "no difference", is compared with the range in which a repeat is expected, if that is known, else with
+    the interval. If no campaign of ours can test it, or its load was not measured: the reason.
 
     label: of the claim; arm: the one that is compared, by default the first; claimed: the number in
     percent, if the source prints none."""

@@ -82,8 +82,8 @@ class BackupPool(ServerPool):
         return [a for a in self.study.arms if a.prepare != self.study.baseline.prepare]
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The arm's own server if its tables differ from the baseline's, else None. All such servers
-        start in a block's first run and stop at the block's end; their data are copied once."""
+        """The arm's own server if its tables differ from the baseline's, else None. All such
+        servers start in a block's first run and stop at its end; their data are copied once."""
         for each in self._apart:
             if each.name not in self.extra:
                 self.extra[each.name] = self.fresh(each)

@@ -52,8 +52,8 @@ def open_campaign(
     study: Study, builds: Mapping[str, Engine], request: Request, progress: Progress
 ) -> Iterator[Campaign]:
     """An interrupted campaign of the same study and build, else a new one, locked until the with
-    block ends. Unless a guest is measured, first removes the half-written campaigns of killed
-    commands, and restores what such commands changed on guests. `builds`: "" for the study's own."""
+    block ends. On servers of our own, also removes the half-written campaigns of killed commands,
+    and restores the servers that those measured as a guest. `builds`: by name, "": the study's."""
     for half in () if study.floor else paths.runs().glob("*.partial"):
         shutil.rmtree(half)  # killed before it was a campaign
     folder = resumable(study, builds[""], partial(end, study, progress), request.seed)

@@ -107,9 +107,8 @@ def create(asked: str, facts: Mapping[str, Any]) -> Path:
 def resumable(
     study: Study, engine: engines.Engine, left: Callable[[Path], None], seed: int | None = None
 ) -> Path | None:
-    """The newest unfinished live campaign of the same study on the same build in this boot (of a
-    guest: in any), with the same `seed` (None: any); None without one. `left` is called with
-    newer ones of other boots."""
+    """The newest unfinished live campaign of the same study, build and `seed` (None: any) in this boot
+    (of a guest: in any boot), else None. `left` is called with newer ones of other boots."""
     boot = design.sitting_key({"host": doctor.host_facts(), "created": now()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):

@@ -78,10 +78,10 @@ class Gate:
             self.waited_s += facts["waited_s"]
 
     def wait(self) -> dict[str, Any]:
-        """Probe, and wait while the host is not quiet and the campaign may wait longer. Returns the
-        facts to keep: `waited_s`, `probes` (how many); of the last probe `speed` (1.0: as usual) and
-        `steal` (share of the cores), None if the system does not report it; `first`, the probes of
-        this call that count among the campaign's first ten."""
+        """Probe, and wait while the host is not quiet and the campaign may wait longer. Facts to be
+        kept: `waited_s`, `probes` (how many); of the last probe `speed` (1.0: as usual) and `steal`
+        (share of the cores), None if the system does not report them; `first`, the probes of this
+        call that count among the campaign's first ten."""
         before = len(self._first)
         facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)

@@ -25,9 +25,9 @@ from noisefloor.servers.session import SCHEMA, option_file
 
 
 def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[str, Server]:
-    """Loaded data directories to copy from, by arm name ("": the baseline's); they are never
-    started again. Two are made at a time, nothing is measured yet. What takes long to load is kept
-    in ``.loaded/`` for the campaigns after this one."""
+    """Stopped servers with loaded data directories to copy from, by arm name ("": the baseline's);
+    they are never started again. `builds`: by the engine that an arm names. Two are made at a time.
+    What takes long to load is kept in ``.loaded/`` for later campaigns. Raises ServerError."""
     arms = study.compared
     names = {name: n for n, name in enumerate(dict.fromkeys(a.engine for a in arms))}
 
@@ -80,15 +80,15 @@ def _content(study: Study, server: Server) -> list[object]:
 
 
 def place_script(lua: str, study: Study, folder: Path) -> None:
-    """Copy the script of the user's own, where the study has one (`lua`: its path), beside the
-    folders of the servers, where `workloads.script` looks."""
+    """Copy the user's own script (`lua`: its path, "" for none) into `folder`, beside the folders of
+    the servers, where `workloads.script` looks."""
     if lua:
         shutil.copyfile(lua, folder / study.workloads[0].script)
 
 
 def fill_database(server: Server, study: Study) -> None:
-    """Create the schema, the canary's table, a measuring user without other rights, and the
-    sysbench tables. Leaves its password in ``sysbench.cnf``."""
+    """Create the schema, the canary's table, a measuring user with rights on the schema only (its
+    password is in ``sysbench.cnf``), and the sysbench tables. Raises ServerError."""
     secret = secrets.token_urlsafe(18)
     server.script(
         f"CREATE DATABASE IF NOT EXISTS {SCHEMA}",
@@ -104,7 +104,8 @@ def fill_database(server: Server, study: Study) -> None:
 
 
 def fill(server: Server, study: Study) -> None:
-    """Load the tables of the first workload's script."""
+    """Load the tables of the first workload's script, or of oltp_read_write if that script has no
+    `prepare`. Raises ServerError."""
     options = server.folder / "sysbench.cnf"
     first = study.workloads[0]
     size = (study.tables, study.profile.rows)
@@ -121,8 +122,8 @@ _NO_SERVER = {"cpu", "fileio", "memory", "mutex", "threads"}
 
 
 def sized(script: str) -> bool:
-    """Whether a sysbench script takes the tables' number and size. Raises ToolError for what is no
-    script of sysbench's, or cannot be read as one."""
+    """Whether a sysbench script takes the tables' number and size. Raises ToolError for what
+    sysbench cannot read as a script, and for its tests without a server."""
     _, text, _ = run(["sysbench", script, "help"], 20)
     if "FATAL" in text or script in _NO_SERVER:
         why = "it asks no server anything" if script in _NO_SERVER else last_words(text)
@@ -134,7 +135,7 @@ def sized(script: str) -> bool:
 
 
 def checksums(server: Server) -> dict[str, object]:
-    """CHECKSUM TABLE of every table in the measuring schema."""
+    """Table -> CHECKSUM TABLE, of every table in the measuring schema."""
     tables = server.query(
         "SELECT TABLE_NAME AS t FROM information_schema.tables WHERE TABLE_SCHEMA = :schema",
         schema=SCHEMA,
@@ -176,8 +177,9 @@ def built(server: Server) -> dict[str, str]:
 
 
 def upgrade(old: Server, build: Engine, folder: Path) -> dict[str, Any]:
-    """A copy of a stopped server's data directory opened by another build: seconds until it
-    answers, checksums of all tables before and after, and what the server said."""
+    """Open a copy of a stopped server's data directory with another build: `from`, `to` (labels),
+    `took_s` (seconds until it answers), `checksums` of all tables (equal or different), `said` (log
+    lines on errors and upgrades). If it does not start: took_s None, checksums "", `refused`: why."""
     result: dict[str, Any] = {"from": label(old.engine), "to": label(build)}
     result |= {"took_s": None, "checksums": ""}
     with old.trial(folder / "before") as before:
@@ -207,17 +209,16 @@ def _thrice(*argv: str) -> list[str]:
 
 
 def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> list[float]:
-    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
-    libraries of a build (None: the machine's own), three times for a second; [] where these do not
-    have it."""
+    """Bytes a second of CPU time of a cipher in memory, by `openssl speed` with the libraries of a
+    build (None: the machine's own): three values, a second each; [] if these lack the cipher.
+    `cipher`: its `name`; with `option` "-decrypt" decryption is measured."""
     argv: Sequence[str] = workloads.speed(cipher["name"], cipher.get("option") == "-decrypt")
     argv = beside(engine, *argv) if engine else argv
     return [rate for rate in map(tidy.cipher_rate, _thrice(*argv)) if rate]
 
 
 def openssl(engine: Engine | None) -> str:
-    """The version of the OpenSSL of a program with the libraries of a build, of None with the
-    machine's own: ``3.6.0``."""
+    """The version of a build's OpenSSL (None: the machine's), as in ``3.6.0``; "" if not known."""
     argv = beside(engine, "openssl", "version") if engine else ["openssl", "version"]
     printed = run(argv, child.PATIENCE_S)[1]
     versions = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", printed)  # the program's, its library's
@@ -225,8 +226,8 @@ def openssl(engine: Engine | None) -> str:
 
 
 def signature_rates(keys: set[str], engine: Engine) -> dict[str, list[float]]:
-    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a
-    build, three times for a second}; without the keys that these do not have."""
+    """{key: signatures a second of CPU time}, by `openssl speed` with the libraries of a build: three
+    values, a second each; without the keys that these lack."""
     by_key: dict[str, list[float]] = {}
     for key in sorted(keys):
         name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")

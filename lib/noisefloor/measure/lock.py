@@ -12,7 +12,7 @@ NAME, FOLDER = "\0noisefloor-measuring", "/"  # of a socket, and what is locked
 
 @contextlib.contextmanager
 def alone(say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
-    """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
+    """Lock the machine: a second campaign waits here until the first one ends or is killed."""
     # the name of a socket is seen in every chroot, the folder from every network namespace
     with socket.socket(socket.AF_UNIX) as name, contextlib.ExitStack() as stack:
         root = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)

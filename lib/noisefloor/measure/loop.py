@@ -15,15 +15,15 @@ _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a 
 
 
 def _block(campaign: Campaign, pool: ServerPool, arm: Arm | None) -> None:
-    """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
-    plan says. The first block finds out how many its share of the budget holds, one at least. What
-    was lost is tried once more at the end."""
+    """Measure what is missing of the block of an arm (None: of all): as many whole rounds of pairs
+    as the plan says. The first block sets that number: as many as fit into its share of the budget,
+    one at least. Lost pairs are tried once more at the end."""
     study, meta, plan = campaign.study, campaign.meta, campaign.plan
     cells = campaign.cells(arm)
     share_s = schedule.share_s(study, campaign.turns) + schedule.starting_s(study)  # with warm-up
     number, compared = 0, [x for x in cells if arm or not x.control]
     while not all(map(campaign.skips, compared)) and campaign.left_s > 0:
-        again = number == plan["pairs"] > 0  # what was lost
+        again = number == plan["pairs"] > 0  # the lost pairs
         have, round_s = campaign.done(campaign.block), 0.0
         first = 0 if again else number
         for cell in schedule.round_of(campaign.seed, campaign.block, first, cells):
@@ -40,8 +40,8 @@ def _block(campaign: Campaign, pool: ServerPool, arm: Arm | None) -> None:
 
 
 def _make(campaign: Campaign, pool: ServerPool, cell: schedule.Cell, lacks: int) -> None:
-    """A pair, where the block lacks some and time is left; left out for good where this machine
-    does not allow it."""
+    """Make a pair if the block lacks one and time is left. An arm or workload that this machine
+    does not allow is skipped for good."""
     if lacks <= 0 or campaign.skips(cell) or campaign.left_s <= 0:
         return
     try:
@@ -56,8 +56,8 @@ def _make(campaign: Campaign, pool: ServerPool, cell: schedule.Cell, lacks: int)
 
 def _blocks(campaign: Campaign) -> Iterator[Arm | None]:
     """The arm of each block that is still to be measured (None: all of them). A block that was
-    interrupted is continued with the coins that it had. Where no window of a whole round kept up
-    with its rate, none will."""
+    interrupted is continued with the same random choices. Ends early if, after a whole round, every
+    window so far was saturated: later ones would be, too."""
     campaign.begin()
     for number, (whole_rounds, arm) in enumerate(campaign.turns):
         if campaign.left_s <= 0 or (whole_rounds and campaign.saturated()):
@@ -95,8 +95,8 @@ def as_guest(campaign: Campaign, pool: ServerPool) -> None:
 
 
 def _side_by_side(campaign: Campaign, pool: ServerPool) -> None:
-    """Two servers: for every block a fresh copy for each arm, made in the order of a coin, and both
-    start. The old ones end meanwhile."""
+    """Two servers: for every block a fresh copy for each arm, made in random order and started at
+    the same time. The old ones are removed meanwhile."""
     with ThreadPoolExecutor(1) as broom:
         gone: list[Future[None]] = []
         for arm in _blocks(campaign):
@@ -109,7 +109,7 @@ def _side_by_side(campaign: Campaign, pool: ServerPool) -> None:
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in campaign.cells(arm)]
-            # a restart is under load before its clock, a replica catches up once
+            # a restart has a load of its own first; a replica can catch up only once
             if not all(w.tool in ("restart", "replica") for w in works):
                 campaign.warm(pool, [(i, arms[i]) for i in order])
             _block(campaign, pool, arm)

@@ -49,15 +49,15 @@ def _half(pct: float) -> str:
 _SERVER_B = 400 << 20  # what a server may add to its data: undo, temporary tables
 _REDO_B = 2 << 30  # of redo log, which a server makes at its start
 _LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
-_LOG_B = 1 << 30  # when it begins a new one
-_RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
+_LOG_B = 1 << 30  # of one binary log, before the server begins a new one
+_RUN_B = 200 << 10  # of a run's folder on disk, mostly what its tool printed
 _MEMORY_B = 320 << 20  # of Noisefloor itself, with its libraries
-RUN_MEMORY_B = 64 << 10  # of what is known of a run, and of what that leaves unused between
+RUN_MEMORY_B = 64 << 10  # of memory for a run's rows, with what fragmentation leaves unused
 
 
 def room(campaign: Campaign, pool: ServerPool) -> str:
-    """How much disk and memory the campaign takes at the most, in words. Raises CampaignError
-    where the disk has less."""
+    """How much disk and memory the campaign takes at most, in words. Raises CampaignError if the
+    disk has less."""
     study, profile = campaign.study, campaign.study.profile
     data = max(size_of(s.datadir) for s in pool.templates.values())
     servers = (1 if study.design == "switched" else 2) + pool.copies

@@ -18,7 +18,7 @@ def minutes(seconds: float) -> str:
 
 
 class Progress:
-    """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
+    """A bar in a terminal, one changing line in Jupyter, else a new line every ten seconds."""
 
     def __init__(self) -> None:
         self._bar: Any = None  # tqdm's
@@ -30,7 +30,7 @@ class Progress:
             self._display = show({"text/plain": "measuring"}, raw=True, display_id=True)
 
     def say(self, text: str) -> None:
-        """One line."""
+        """Show one line."""
         if self._display:
             self._display.update({"text/plain": text}, raw=True)
         elif self._bar:
@@ -39,8 +39,8 @@ class Progress:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
     def show(self, campaign: "Folder", doing: str) -> None:
-        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody
-        may stop because of one."""
+        """Show where the campaign is: block, what it is `doing`, time left at most. It shows no
+        result so far, so that nobody stops because of one."""
         now, spent = time.monotonic(), campaign.meta["spent_s"]
         left = max(campaign.left_s, 0.0)
         if now < self._next:
@@ -59,12 +59,12 @@ class Progress:
         self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
 
     def end(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
     def finish(self, text: str) -> None:
-        """The last line."""
+        """Remove the bar and show the last line."""
         self.end()
         self.say(text)

@@ -37,11 +37,11 @@ class ReplicationPool(ServerPool):
         self.used: set[int] = set()  # processes of replicas that have caught up
 
     def configure(self, server: Server) -> None:
-        """Gives a replica its server number, without starting it."""
+        """Give a replica its server_id, and do not let replication start with the server."""
         server.settings = {"server_id": _REPLICA_ID, "skip_replica_start": "ON"} | server.settings
 
     def ready(self, arm: Arm, workload: Workload) -> None:
-        """Make the backlogs that are missing."""
+        """Make the backlogs of the baseline and the arm, if missing. Raises ToolError."""
         for side in (self.study.baseline, arm):
             if side.name not in self.backlogs:
                 self.backlogs[side.name] = self._backlog(side, workload)
@@ -70,7 +70,7 @@ class ReplicationPool(ServerPool):
         return made
 
     def _fresh(self, run: Slice) -> Server:
-        """The replica of a run's block; a new one where it has caught up already."""
+        """The replica of a run's block; a new one if it has caught up already."""
         if run.server.pid in self.used:
             slot = run.facts["slot"]
             run.server.remove()
@@ -82,8 +82,9 @@ class ReplicationPool(ServerPool):
 
 
 def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
-    """Both replicas apply their source's backlog at the same time, until the first has all of it.
-    What each has applied by then is compared, and how far it was behind over time (``lag.csv``)."""
+    """Let both replicas apply their source's backlog at the same time, until the first has all of
+    it. Each result has the transactions `applied` by then; ``lag.csv`` has how many the replica was
+    behind over time. Raises ToolError, EvidenceError."""
     with ExitStack() as ends:
         sources = []
         for run in runs:
@@ -132,7 +133,7 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
 
 def _looks(runs: list[Slice], wanted: list[int], began: float) -> Iterator[tuple[float, list[int]]]:
     """(seconds, transactions that each replica has applied), until one has all. Raises ToolError
-    where an applier stopped, or nothing moves."""
+    if replication stopped, or no replica has all in time."""
     limit_s = max(w / 20 for w in wanted) + child.PATIENCE_S
     for _ in looks(limit_s, _LOOK_S):
         applied = [_executed(run.replica) for run in runs]
@@ -152,7 +153,7 @@ def _executed(server: Server) -> int:
 
 
 def _works(replica: Server) -> None:
-    """Raise ToolError where the replica's receiver or applier has stopped."""
+    """Raise ToolError if the replica's receiver or applier has an error, or the applier is off."""
     failed = replica.query(
         "SELECT LAST_ERROR_MESSAGE AS e FROM performance_schema.replication_applier_status_by_worker"
         " WHERE LAST_ERROR_NUMBER <> 0 UNION ALL SELECT LAST_ERROR_MESSAGE FROM"

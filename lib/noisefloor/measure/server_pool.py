@@ -15,9 +15,8 @@ from noisefloor.servers.throttle import Throttle
 
 
 class ServerPool:
-    """The servers that a block measures on: one (switched) or two (side by side); and what the tools
-    of a study keep between its runs (archives, keys, clients), here nothing. `address`: of the cluster
-    whose workers are the clients."""
+    """The servers that a block measures on: one (switched) or two (side by side); and what a study's
+    tools keep between runs (archives, keys, clients), here nothing. `address`: of a Dask cluster."""
 
     tcp = False  # whether the servers listen on an address
     copies = 0  # data directories that runs need room for beside those of the measured servers
@@ -32,7 +31,7 @@ class ServerPool:
         self._count = 0
 
     def configure(self, server: Server) -> None:
-        """What a fresh server needs before its start. Raises ServerError."""
+        """Give a fresh server what it needs before its start. Raises ServerError."""
 
     def prebuild(self) -> None:
         """Make what takes long, on the running servers, before the clock starts."""
@@ -42,10 +41,10 @@ class ServerPool:
         raise KeyError(name)
 
     def ready(self, arm: Arm, workload: Workload) -> None:
-        """Make sure that both can be measured here. Raises NotHere."""
+        """Make sure that the arm and the workload can be measured here. Raises NotHere."""
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The server that they have for themselves, started when first needed in a block."""
+        """Their own server, started when a block first needs it; None: one of the block's."""
         return None
 
     def end_block(self) -> None:
@@ -56,19 +55,19 @@ class ServerPool:
         self.end_block()
 
     def new(self, name: str) -> Path:
-        """A path that is not taken, for a server or what is needed for a moment."""
+        """A new path, for a server or a temporary file."""
         self._count += 1
         return self.folder / f"{name}{self._count}"
 
     @contextlib.contextmanager
     def place(self, name: str) -> Iterator[Path]:
-        """A folder for what is needed for a moment."""
+        """A temporary folder."""
         made = tempfile.TemporaryDirectory("", f"{name}-", self.folder, ignore_cleanup_errors=True)
         with made as folder:
             yield Path(folder)
 
     def fresh(self, arm: Arm, **settings: object) -> Server:
-        """A stopped copy of the arm's data directory."""
+        """A stopped server with a copy of the arm's data; with more `settings` also on TCP."""
         template = self.templates.get(arm.name) or self.templates[""]
         given, tcp = {**arm.settings, **settings}, bool(settings) or self.tcp
         server = template.copy(self.new("s"), given, tcp=tcp, environment=arm.environment)
@@ -97,7 +96,7 @@ class ServerPool:
             slow.limit(*((workload.writes_per_s, workload.reads_per_s) if workload else ()))
 
     def close(self, *, keep: bool = False) -> None:
-        """End the measured servers unless `keep`."""
+        """Lift all limits, `discard`, remove the servers; with `keep` only lift and `end_block`."""
         for slow in self._slow.values():
             slow.remove()
         self._slow = {}
@@ -110,7 +109,7 @@ class ServerPool:
 
 @contextlib.contextmanager
 def frozen(servers: Iterable[Server]) -> Iterator[None]:
-    """Nothing of these servers runs meanwhile; they write later what they have still to write."""
+    """Stop the processes of these servers (SIGSTOP) until the with block ends."""
     stopped: list[int] = []
     try:
         for s in servers:

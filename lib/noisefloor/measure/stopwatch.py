@@ -13,13 +13,13 @@ import sys
 import time
 from typing import Any
 
-_LAST_B = 4096  # of what a command printed, that are kept
+_LAST_B = 4096  # of the end of a command's output, which are kept
 _PIECE_B = 1 << 16
 _LEFT = 64  # pieces that are read after a command's end, at most
 
 
 def main() -> None:
-    """Answer every request: {"argv": words, "limit_s": seconds} -> what `timed` says."""
+    """Answer every request: {"argv": words, "limit_s": seconds} -> what `timed` returns."""
     ears, mouth = os.pipe()
     for end in (ears, mouth):
         os.set_blocking(end, False)
@@ -33,10 +33,10 @@ def main() -> None:
 
 
 def timed(argv: list[str], limit_s: float, ears: int) -> dict[str, Any]:
-    """Run a command, without input, in a process group of its own: seconds (real_s, user_s, sys_s),
-    maxrss_B, exit_code (negative: by a signal), `printed_B` and the `last` of that, `late`: whether
-    it was killed after `limit_s`. What it leaves running in its group is killed. Of one that cannot
-    be started: {"error": why}. `ears`: where the end of a child is heard."""
+    """Run a command, without input, in a process group of its own: `real_s`, `user_s`, `sys_s`,
+    `maxrss_B`, `exit_code` (negative: by a signal), `printed_B`, `last` (the end of its output) and
+    `late` (whether it was killed after `limit_s`); {"error": why} if it cannot be started. Kills
+    what it leaves running in its group. `ears`: a pipe that gets a byte when a child ends."""
     prints, into = os.pipe()
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -97,7 +97,7 @@ def timed(argv: list[str], limit_s: float, ears: int) -> dict[str, Any]:
 
 
 class _Printed:
-    """What a command prints: read, counted and, but for its end, thrown away."""
+    """What a command prints: it is counted, and only its end is kept."""
 
     def __init__(self, end: int) -> None:
         self.end, self.size, self.last = end, 0, b""

@@ -28,13 +28,13 @@ from noisefloor.studies.timed import BLOCKS, MOST_S, timed, words_of
 from noisefloor.text import Refusal
 
 PAIRS = 10  # of a block, where they fit
-MOST_BLOCKS = 100  # of a campaign: then a command of a millisecond ends before its seconds do
-LIMIT_S = 600.0  # for a command, where nobody says another
+MOST_BLOCKS = 100  # of a campaign, so that very short commands end before the seconds are spent
+LIMIT_S = 600.0  # for one run of a command, by default
 EARLY = "somebody stopped it"  # why a campaign ended
 _NOTHING = ["true"]  # a command that needs hardly any memory
-_SMALL = 1.1  # times the memory of the stopwatch: what a command needs is seen above it
+_SMALL = 1.1  # times the memory of the stopwatch: only more than that is the command's own
 _PATIENCE_S = 5.0  # for the stopwatch to end
-_SHOWN = 200  # letters of the last line that a failed command printed
+_SHOWN = 200  # letters of a failed command, and of the last line that it printed
 
 
 class TimingError(Refusal):
@@ -44,9 +44,9 @@ class TimingError(Refusal):
 
 
 class Stopwatch:
-    """The process that starts commands and times them. In a `with` it ends with the block; a command
-    that it started ends, too, even if the process was killed. It has a session of its own: a Ctrl-C in
-    the terminal does not reach it."""
+    """The process that starts commands and times them. It ends with its with block, or when this
+    process is killed, and then kills the command that it started. It has a session of its own: a
+    Ctrl-C in the terminal does not reach it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -61,7 +61,7 @@ class Stopwatch:
         self._answers = cast(IO[str], self.process.stdout)
 
     def time(self, argv: Sequence[str], limit_s: float) -> dict[str, Any]:
-        """One run of a command, as `stopwatch.timed` says. Raises TimingError where the stopwatch
+        """Run a command once; what `stopwatch.timed` returns. Raises TimingError if the stopwatch
         itself has ended."""
         with contextlib.suppress(BrokenPipeError):
             self._asks.write(json.dumps({"argv": list(argv), "limit_s": limit_s}) + "\n")
@@ -108,9 +108,10 @@ def measure(
     """Time two commands in pairs; the folder of the finished campaign.
 
     seconds: of measuring; at least `BLOCKS` blocks are measured, however long they take. limit_s:
-    for one run of a command. control: in every pair the first command runs once more, as the A/A
-    control. A Ctrl-C ends it early, with the pairs that are whole. Raises StudyError for a wrong
-    request, TimingError for a command that failed, hung or was not started: then nothing is kept."""
+    for one run of a command. margin_pct: 0 for each metric's own. control: in every pair the first
+    command runs once more, as the A/A control. A Ctrl-C ends it early, with the pairs that are whole.
+    Raises StudyError for a wrong request, TimingError for a command that failed (unless
+    ignore_failure), hung or was not started, or without a whole pair: then nothing is kept."""
     study = timed(commands, seconds=seconds, shell=shell, margin_pct=margin_pct)
     _checked(commands, shell, limit_s)
     parameters: dict[str, Any]
@@ -127,7 +128,7 @@ def measure(
 
 
 def _measured(study: Study, folder: Path, progress: Progress) -> Path:
-    """Measure a campaign that has begun, in its folder, which goes where nothing is judged."""
+    """Measure a campaign that has begun, into its folder, which is removed after any error."""
     try:
         campaign = _Timed(study, folder, tidy.meta(folder), progress)
         with tidy.locked(folder), contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
@@ -166,8 +167,8 @@ class _Timed(Folder):
     pairs = 0  # that are whole
 
     def measure(self, watch: Stopwatch) -> None:
-        """A pair that does not count, after which files are in the cache; then the blocks. Raises
-        TimingError."""
+        """Measure a warm-up pair, which brings files into the cache and does not count, then the
+        blocks. Raises TimingError."""
         self.watch, self.block = watch, 0
         for arm in self.study.compared:
             self.progress.say(f"{arm.name}: {arm.how['command']}")
@@ -182,8 +183,8 @@ class _Timed(Folder):
                 self._next()
 
     def _first_block(self) -> None:
-        """Pairs up to `PAIRS`, as many as a block's share of the seconds holds, one at least. What
-        they take says how many blocks are declared."""
+        """Measure as many pairs as fit into a block's share of the seconds, at least one, at most
+        `PAIRS`. Their time decides how many blocks the plan declares."""
         seconds = 60 * self.study.profile.budget_min
         longest = took = 0.0
         while self.pairs < PAIRS and (not took or took + longest <= seconds / BLOCKS):
@@ -221,14 +222,14 @@ class _Timed(Folder):
         return Cell(work, work.threads[0], arm)
 
     def _next(self) -> float:
-        """The next pair; its seconds."""
+        """Measure the next pair; returns the seconds that it took."""
         took = self._pair(f"{self._cell.key}-p{self.pairs:03d}", self.pairs)
         self.pairs += 1
         return took
 
     def _pair(self, pair_id: str, number: int) -> float:
-        """The runs of a pair in the order of the coin, written when all are whole; its seconds.
-        Raises TimingError."""
+        """Make the runs of a pair in random order and write them when all are whole; returns the
+        seconds that the pair took. Raises TimingError."""
         began = time.monotonic()
         runs = [self._run(arm, pair_id, number, i) for i, arm in enumerate(self._order(number))]
         for facts in runs:
@@ -241,8 +242,8 @@ class _Timed(Folder):
         return took
 
     def _order(self, number: int) -> list[Arm]:
-        """The arms of a pair in the order of the coin; each order of the control among them is as
-        likely as any other."""
+        """The arms of a pair, with the control if there is one, in random order: every order is
+        equally likely."""
         arms = [self.study.baseline, self._cell.arm]
         if schedule.order(self.seed, self.block, self._cell, number):
             arms.reverse()
@@ -252,7 +253,7 @@ class _Timed(Folder):
         return arms
 
     def _run(self, arm: Arm, pair_id: str, number: int, position: int) -> dict[str, Any]:
-        """run.json of one run. Raises TimingError for one that is no data."""
+        """Make one run; its run.json. Raises TimingError if it failed, hung or did not start."""
         given, command = self.meta["parameters"], arm.how["command"]
         where = f"pair {number + 1}" if number >= 0 else "the warm-up"
         self.progress.show(self, f"{where}, {arm.name}")
@@ -280,7 +281,7 @@ class _Timed(Folder):
 
 
 def _must(took: dict[str, Any], who: str, given: dict[str, Any]) -> None:
-    """Raise TimingError for a run that is no data. given: the campaign's parameters."""
+    """Raise TimingError for a run that cannot count. given: the campaign's parameters."""
     if "error" in took:
         why = f"could not be started ({took['error']})"
     elif took["late"]:

@@ -31,8 +31,8 @@ from noisefloor.stats.within import mser5
 
 _SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 _FULL = "event queue is full"  # what sysbench says when it cannot offer more
-_SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
-LATER: Any = None  # what a slice is given when its turn comes
+_SAMPLES_PER_S = 997  # of each core by perf; no multiple of the server's timers
+LATER: Any = None  # a field of a Slice that is set when its turn comes
 
 _Meters = Mapping[str, Mapping[str, float]]  # by server, what its process has used
 
@@ -59,13 +59,13 @@ class Slice:
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server = LATER
-    pool: Any = LATER  # that its servers are of
+    pool: Any = LATER  # the ServerPool of its servers
     gated: Gated = LATER  # a sysbench that has its connections already
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, str]:
-        """What is set on a live server for it."""
+        """The variables that are set on the live server for this run."""
         return dict(self.workload.settings) | dict(self.arm.switch)
 
 
@@ -91,7 +91,7 @@ def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
 
 
 def used(before: _Meters, after: _Meters) -> dict[str, dict[str, float]]:
-    """The differences of two looks of `meter`."""
+    """`after` minus `before`, each as `meter` returns it, to three decimals."""
     return {n: {k: round(after[n][k] - v, 3) for k, v in b.items()} for n, b in before.items()}
 
 
@@ -108,14 +108,14 @@ def outcome(
     }
 
 
-# what a pool of threads counts, by the variable thread_handling
+# counters of the thread pool, by the value of thread_handling
 _POOLS = {
     "loaded-dynamically": "SUM(QUERIES_EXECUTED) AS executed, SUM(QUERIES_QUEUED) AS queued,"
     " SUM(STALLED_QUERIES_EXECUTED) AS stalled FROM performance_schema.tp_thread_group_stats",
     "pool-of-threads": "SUM(DEQUEUES_BY_WORKER) AS executed, SUM(POLLS_BY_LISTENER) AS queued,"
     " SUM(STALLS) AS stalled FROM information_schema.thread_pool_stats",
 }
-# of these the last one that a server has: MariaDB counts the syncs of InnoDB's log and files as one
+# the last one that a server has is used: MariaDB counts syncs of InnoDB's log and files together
 _WRITES = {
     "log_syncs": ("Innodb_data_fsyncs", "Innodb_os_log_fsyncs"),
     "pages_written": ("Innodb_pages_written",),
@@ -124,9 +124,8 @@ _WRITES = {
 
 
 def _counters(run: Slice) -> dict[str, dict[str, float]]:
-    """pool: counters of the thread pool, of a server of ours that has one; disk: what the disk was
-    asked for by commits (the log), by transactions too large for their cache and by the page
-    cleaner."""
+    """`pool`: counters of the thread pool, if a server of ours has one; `disk`: syncs of the log,
+    transactions too large for the binary log's cache, pages written."""
     counters = {}
     handling = run.server.variables().get("thread_handling") if run.server.datadir else None
     if handling in _POOLS:
@@ -208,7 +207,7 @@ def at_once(runs: list[Slice]) -> list[dict[str, Any]]:
     with ThreadPoolExecutor(len(runs)) as executor:
         try:
             return list(executor.map(ended, runs, before))
-        except BaseException:  # nobody waits for the other one
+        except BaseException:  # the other run is of no use alone
             for run in runs:
                 run.gated.process.kill()
             raise
@@ -226,7 +225,7 @@ def profile(run: Slice) -> dict[str, Any]:
     data = run.server.folder / "perf.data"
     record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(_SAMPLES_PER_S), "-o", str(data)]
     try:
-        with Child([*record, "-a"]) as recorder:  # threads that are made meanwhile would be missed
+        with Child([*record, "-a"]) as recorder:  # one process alone: new threads would be missed
             for _ in looks(child.PATIENCE_S):  # its file is empty until it samples
                 if recorder.ended or (data.exists() and data.stat().st_size):
                     break
@@ -252,11 +251,11 @@ def profile(run: Slice) -> dict[str, Any]:
 
 
 def restart(run: Slice) -> dict[str, Any]:
-    """kill -9 under load once so much redo lies behind the last checkpoint, the recovery, then a
-    clean restart and the warm-up after it.
+    """Kill a server under load (kill -9) once the workload's `redo_mb` are written since the last
+    checkpoint; let it recover, restart it cleanly, and let it warm up.
 
-    Seconds until the first answered query, both times; transactions per second since the restart in
-    ``throughput.csv``, the load's text in ``load.txt``."""
+    Seconds until the first answered query, both times; those of the warm-up by `stats.within.mser5`;
+    transactions per second since the restart in ``throughput.csv``, the text in ``load.txt``."""
     server, began, stolen = run.server, time.monotonic(), steal()
     argv = load_argv(run, math.ceil(run.seconds + 2 * child.PATIENCE_S))
     with Child(argv, run.folder / "killed.txt") as load:  # without its server it ends, but slowly
@@ -307,7 +306,7 @@ def _redo_since(server: Server, wanted_B: float, load: Child) -> float:
 
 
 def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
-    """Transactions per second so far, sampled: (seconds since the first look, value)."""
+    """Samples of the throughput: (seconds since the first look, commits per second since the last)."""
     began = time.monotonic()
     at, count, rows = 0.0, server.status("Com_commit")["Com_commit"], []
     while at < seconds:

@@ -18,14 +18,14 @@ def statements(given: Iterable[str], tables: int) -> list[str]:
 
 
 def call(name: str, option_file: Path, threads: int, *rest: str) -> list[str]:
-    """argv of sysbench's script `name`; `rest`: its options, and `prepare` or `run`."""
+    """argv of sysbench with the script `name`; `rest`: its options, and `prepare` or `run`."""
     start = ["sysbench", script(name, option_file), f"--config-file={option_file}"]
     return [*start, f"--threads={threads}", *rest]
 
 
 def prepare_argv(option_file: Path, workload: Workload, tables: int, rows: int) -> list[str]:
     """argv that loads the tables of a workload's script."""
-    threads = 2 if workload.sized else max(workload.threads)  # it may load a table a thread
+    threads = 2 if workload.sized else max(workload.threads)  # may load a table for each thread
     size = _size(tables, rows, workload.sized)
     return call(workload.script, option_file, threads, *size, "prepare")
 
@@ -60,7 +60,7 @@ def sysbench_argv(
 def backup(
     copy: str, option_file: Path, data: Path, how: Mapping[str, str], password: Path, threads: int
 ) -> list[tuple[str, ...]]:
-    """argv of the processes whose last one prints the archive.
+    """argv of each process of a backup; the last one prints the archive.
 
     copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
     `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file
@@ -96,8 +96,8 @@ def speed(cipher: str, decrypt: bool) -> tuple[str, ...]:
 
 
 def script(name: str, option_file: Path | None = None) -> str:
-    """A sysbench script: one of its own by name, or the path of the user's or of ours (``*.lua``);
-    the user's lies beside the folders of the servers."""
+    """What sysbench takes as a script: the path of the user's Lua file `name` (in the folder above
+    that of `option_file`) or of ours, else `name` itself."""
     theirs = option_file.parents[1:2] if option_file else ()
     for folder in (*theirs, Path(__file__).parent / "lua"):
         if name.endswith(".lua") and (folder / name).is_file():

@@ -22,7 +22,7 @@ _OPTIONS = {"read_default_file", "unix_socket"}
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is and who asks. `file`: the option file that the password is from."""
+    """Where a server is and who logs in. `file`: the option file with the password, or ""."""
 
     user: str
     password: str = field(repr=False)
@@ -44,7 +44,7 @@ class Address:
 
     @property
     def ip(self) -> str:
-        """The host for a library that takes ``localhost`` for a socket."""
+        """The host for client libraries, which use a socket for ``localhost``."""
         return "127.0.0.1" if self.host == "localhost" else self.host
 
 

@@ -8,7 +8,7 @@ from noisefloor.servers.engines import output, which
 from noisefloor.servers.sandbox import ServerError, die_with_parent
 
 _FILE_MB = 512
-# what is asked: one page after the other, many at once, and a log that is synced after every write
+# reads of one page at a time, many reads or writes at once, and a log that syncs every write
 _JOBS = {
     "read": ("--rw=randread", "--bs=16k", "--iodepth=1", "--direct=1"),
     "reads": ("--rw=randread", "--bs=16k", "--iodepth=32", "--direct=1"),
@@ -19,7 +19,7 @@ _JOBS = {
 
 def run_fio(folder: Path, seconds: float) -> str:
     """What fio prints (JSON) of the disk under `folder`: four jobs of so many `seconds` each, on a
-    file of 512 MiB that is gone afterwards. Raises ServerError."""
+    file of 512 MiB, which is then removed. Raises ServerError."""
     if not (program := which("fio")):
         raise ServerError("fio is missing: apt-get install fio")
     file = folder / "fio.data"

@@ -27,9 +27,9 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 def host_facts() -> dict[str, Any]:
-    """The host as it is recorded with each campaign: processor (its name, `processor_facts` and
-    `cpu_settings`), cores, memory (B), AES flag, kernel, boot id ("" where there is none), and the
-    disk under the project. No host name, user name or path."""
+    """The host as it is recorded with each campaign: processor (its name, `processor_facts`, flags
+    and `cpu_settings`), cores, memory (B), whether virtual, kernel, boot id ("" if there is none),
+    system, and the disk under the project. No host name, user name or path."""
     cpu = _read("/proc/cpuinfo")
     flags = set((re.search(r"^(?:flags|Features)\s*:(.*)$", cpu, re.M) or ["", ""])[1].split())
     model = re.search(r"^model name\s*: (.*)$", cpu, re.M)
@@ -67,8 +67,8 @@ def processor_facts(cpuinfo: str) -> dict[str, str | int]:
 
 
 def cpu_settings(folder: Path) -> dict[str, str]:
-    """The frequency `governor`, `boost` and `SMT` ("on", "off"), as far as files in the folder of
-    Linux's processors tell them: a virtual machine has few of these files, or none."""
+    """The frequency `governor`, `boost` and `SMT` ("on", "off"), as far as they are in the `folder`
+    of Linux's processors: a virtual machine has few of these files, or none."""
     settings: dict[str, str] = {}
     for name, files, words in _KNOWN["settings"]:
         values = {_read(file).strip() for file in folder.glob(files)} - {""}
@@ -154,7 +154,7 @@ def _builds(fetch: str) -> _Builds:
 
 
 def tools() -> _Tools:
-    """Tool -> its version ("here" when it has no quick way to say), None when it is missing."""
+    """Tool -> its version ("here" if it does not print one quickly), None if it is missing."""
     versions: _Tools = {}
     for name, (option, _) in _TOOLS.items():
         program = engines.which(name)
@@ -199,7 +199,7 @@ def studies(built: _Builds, had: _Tools, allowed: _Rights) -> list[dict[str, Any
 
 
 def _lacks(built: _Builds, had: _Tools, name: str, ability: str = "") -> tuple[str, str] | None:
-    """What a server lacks, and the command that adds it."""
+    """What a server lacks, and the command that adds it; None if it lacks nothing."""
     build = built[name]
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
@@ -260,7 +260,7 @@ def text(examined: dict[str, Any]) -> str:
     for part in examined["studies"]:
         answer = f"{'yes,' if part['can'] else 'no:'} {part['why']}"
         rows.append((f"{part['study']:23}", f"{part['part']:23}{answer}"))
-    heads = ["", *(head for head, _ in rows)]  # each is said once
+    heads = ["", *(head for head, _ in rows)]  # each is shown once
     lines = [
         f"{' ' * len(head) if head == before else head}{line}"
         for (head, line), before in zip(rows, heads, strict=False)

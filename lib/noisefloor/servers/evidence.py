@@ -11,9 +11,9 @@ from noisefloor.servers.server import Server
 from noisefloor.servers.session import SCHEMA, SettingError, query_as
 
 PLAIN, ENCRYPTED = "plain", "encrypted"
-AGAIN = 4  # times that a row is planted anew before a file is said not to hold it in clear
-# where a committed row could be read in clear: files of the data directory, and whether the place
-# holds what a row was before a change
+AGAIN = 4  # times that a row is written anew before a file counts as without it in clear
+# where a committed row could be read in clear: (files of the data directory, whether they hold the
+# version of a row from before a change)
 FILES: dict[str, tuple[tuple[str, ...], bool]] = {
     "table file": ((f"{SCHEMA}/canary.ibd",), False),
     "redo log": (("#innodb_redo/#ib_redo*", "ib_logfile*"), False),
@@ -31,13 +31,13 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict[str, list[dict[st
     Raises EvidenceError when one contradicts."""
     checks: list[dict[str, str]] = []
     words = _planted(server) if FILES.keys() & expect.keys() else ("", "")
-    # files first: other checks change the row, and an undo page in clear passes the doublewrite
+    # files first: other checks change the row, and then write undo pages in clear to the doublewrite
     for name, expected in sorted(expect.items(), key=lambda x: x[0] not in FILES):
         if name in FILES:
             states = _in_files(server, name, words)
         else:
             states = _CHECKS[name](server) if name in _CHECKS else _variable(server, name, expected)
-        for _ in range(AGAIN):  # what is written next may overwrite a canary in clear
+        for _ in range(AGAIN):  # a later write may overwrite a canary in clear
             if name not in FILES or expected != PLAIN or PLAIN in states.values():
                 break
             words = _planted(server)
@@ -52,7 +52,7 @@ def check(evidence: str, how: str, expected: str, found: str) -> dict[str, str]:
 
 
 def agree(checks: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The checks as they came. Raises EvidenceError when one contradicts."""
+    """The checks, unchanged. Raises EvidenceError when one contradicts."""
     for row in checks:
         if row["found"] != row["expected"]:
             raise EvidenceError(
@@ -91,7 +91,7 @@ def _planted(server: Server) -> tuple[str, str]:
 
 
 def _in_files(server: Server, name: str, words: tuple[str, str]) -> dict[str, str]:
-    """Whether a word of `_planted` can be read in the files of that name, of which there must be one."""
+    """Whether a word of `_planted` can be read in the files `name`; `no such file` if there is none."""
     patterns, replaced = FILES[name]
     # a redo log may hold only the bytes in which a row differs from the one that it replaced
     word = (words[0] if replaced else words[1])[-16:]
@@ -146,7 +146,7 @@ def keyring(server: Server) -> dict[str, str]:
 
 
 def _tablespace(server: Server) -> dict[str, str]:
-    """What the server says of the tables' files, all of them."""
+    """What the server says of the files of all tables; `mixed` if they differ."""
     how, asked = server.kind.TABLES
     flags = server.query(f"{asked} WHERE t.NAME LIKE '{SCHEMA}/%'")
     states = {ENCRYPTED if r["v"] else PLAIN for r in flags}
@@ -154,7 +154,7 @@ def _tablespace(server: Server) -> dict[str, str]:
 
 
 def _tls(server: Server) -> dict[str, str]:
-    """Whether a connection like the measuring tool's is encrypted."""
+    """The cipher of a connection like the measuring tool's; `off` if it is not encrypted."""
     asked = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
     (answer,) = query_as(server, "noisefloor", server.password, asked)
     return {"Ssl_cipher of a connection like the tool's": answer["Value"] or "off"}
@@ -170,7 +170,7 @@ def _thread_pool(server: Server) -> dict[str, str]:
 
 
 def _measuring_user(server: Server) -> dict[str, str]:
-    """Whether the measuring user could pass by the thread pool's limits."""
+    """Whether the measuring user has a privilege that bypasses the thread pool's limits."""
     privileges = server.query(
         "SELECT PRIVILEGE_TYPE AS p FROM information_schema.user_privileges"
         " WHERE GRANTEE LIKE '%noisefloor%' AND PRIVILEGE_TYPE IN"
@@ -197,7 +197,7 @@ def _redo_capacity(server: Server) -> dict[str, str]:
 
 
 def _allocator(server: Server) -> dict[str, str]:
-    """The library that gives the server its memory, of those that its process has loaded."""
+    """The memory allocator that the server's process has loaded, else the C library's."""
     maps = Path(f"/proc/{server.pid}/maps").read_text()
     loaded = set(re.findall(r"/lib(jemalloc|tcmalloc|mimalloc)[^/\s]*$", maps, re.M))
     first = [n for n in ("jemalloc", "mimalloc", "tcmalloc") if n in loaded]

@@ -32,7 +32,7 @@ from noisefloor.servers.session import SCHEMA, Refused, Rows, Session, SettingEr
 
 # what makes measuring unsafe or meaningless, by the name that allows it
 ALLOWED = ("replica", "busy", "disk", "read-only")
-LOOK_S = 2.0  # how long the server is watched before it is called idle
+LOOK_S = 2.0  # seconds that the server is watched before it counts as idle
 _BUSY_THREADS = 2  # threads of others that run
 _BUSY_TPS = 5  # transactions a second of others
 _BUSY_QPS = 50  # statements a second of others
@@ -42,10 +42,9 @@ _RIGHTS = "docs/own-server.md, Minimum privileges"
 
 
 class Journal:
-    """What was changed on a server and must be restored, on disk before it is changed: `url` (without a
-    password), `schema` (the token of the one created, "" for none), `marked` (whether the schema
-    already has its token) and `variables` (name -> value before). Raises
-    ServerError for a file that is no journal."""
+    """What must be restored on a server; it is on disk before anything is changed. `url` (without a
+    password), `schema` (the token of the one created, "" for none), `marked` (whether the schema already
+    has its token), `variables` (name -> old value). Raises ServerError for a file that is no journal."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -94,18 +93,18 @@ def pending() -> list[Path]:
 
 
 class Guest(Session):
-    """A connection to a server that is not ours, with what a measurement asks of a `Server`; it is
-    never restarted.
+    """A connection to a server that is not ours, with the methods of a `Server` that a measurement
+    needs; it is never restarted.
 
-    `say`: takes every statement, and those that change something are not sent (a dry run). None:
-    all are sent. `near`: whether the server is on this machine."""
+    `say`: for a dry run: it gets every statement, and those that change something are not sent.
+    `near`: whether the server is on this machine. Raises ServerError if the server does not answer."""
 
-    datadir = process = None  # what belongs to a server of ours
+    datadir = process = None  # a `Server` has them
     settings: Mapping[str, str] = {}
     _pooling: Mapping[str, Any] = {
         "pool_pre_ping": True,  # its wait_timeout may be shorter than a slice
         "pool_reset_on_return": None,
-        "skip_autocommit_rollback": True,  # one after each statement would look like load
+        "skip_autocommit_rollback": True,  # rollbacks would look like load
     }
 
     def __init__(self, where: Address, folder: Path, say: Callable[[str], None] | None = None):
@@ -180,8 +179,8 @@ class Guest(Session):
         return float(value) if isinstance(value, Decimal) else str(value)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """As `Session.set`; the values from before are written to the journal first, those of what
-        the server changes along with it as soon as they are seen."""
+        """As `Session.set`. The old values are written to the journal first; those of variables that
+        the server changes along with these, right afterwards."""
         new = [n for n in settings if n not in self.journal.variables]
         for name in new:
             try:
@@ -204,7 +203,7 @@ class Guest(Session):
         return int(session._value(text)) if is_switch else value
 
     def check(self, settings: Mapping[str, object]) -> None:
-        """As `Session.check`; in a dry run nothing was set."""
+        """As `Session.check`; not in a dry run, which sets nothing."""
         if not self.say:
             super().check(settings)
 

@@ -25,8 +25,8 @@ def settle(server: Session, limit_s: float, share: float = 0.1) -> dict[str, flo
 
 
 def flush(server: Session, limit_s: float) -> dict[str, float]:
-    """As `settle`, until hardly a page is dirty: before the disk is made slow, or a slice would
-    measure the flushing of what came before it."""
+    """As `settle`, until hardly a page is dirty. For before the disk is made slow: else a slice would
+    also measure the flushing of earlier changes."""
     with _eager_flushing(server):
         return settle(server, limit_s, 0.002)
 
@@ -49,15 +49,15 @@ def redo(server: Server) -> tuple[float, float]:
 
 
 def shrink_redo(server: Server) -> None:
-    """Make the redo log small in a data directory that is to be copied: a server whose settings ask
-    for more makes more at its start. Raises ServerError."""
+    """Make the redo log small, before the data directory is copied, if the settings give its size: a
+    copy makes it large again at its start. Raises ServerError."""
     name, small = server.kind.REDO, 96 << 20
     if name not in server.settings:
         return
     server.query(f"SET GLOBAL {name} = {small}")
     size = "Innodb_redo_log_physical_size"
     for _ in looks(20):
-        if server.status(size).get(size, 0) <= small:  # MariaDB has waited for it
+        if server.status(size).get(size, 0) <= small:  # MariaDB lacks it: its SET waits
             return
     raise ServerError("the redo log did not become smaller within 20 s")
 
@@ -74,8 +74,8 @@ def _eager_flushing(server: Session) -> Iterator[None]:
 
 
 def _history(server: Session) -> float:
-    """Length of the list of old rows that the server has not yet removed; 0 for a guest, because it is
-    in a table of another schema."""
+    """Length of the history list, the old rows that are not yet purged. 0 for a guest, which must not
+    read other schemas."""
     if not isinstance(server, Server):
         return 0.0
     counted = "SELECT count AS n FROM information_schema.innodb_metrics WHERE name = :name"

@@ -13,14 +13,14 @@ from pathlib import Path
 from noisefloor import paths
 from noisefloor.servers.server import Server
 
-_WORTH_S = 20  # what is loaded sooner is not kept
+_WORTH_S = 20  # what loads faster is not kept
 _MOST_B = 24 << 30  # of all that is kept
 _PARTS = ("data", "client.cnf", "sysbench.cnf", "keyring")
 
 
 def take(server: Server, content: Iterable[object], make: Callable[[], None]) -> None:
-    """Give a server, of which nothing is there yet, the data directory with this `content`: one
-    that was kept, which may be copied and never started, else what `make` makes."""
+    """Give a server without files the data directory with this `content`: the kept one, else what
+    `make` makes. A kept one may be copied, but never started."""
     key = hashlib.sha256(json.dumps(list(content), default=str).encode()).hexdigest()[:16]
     folder = paths.prebuilt() / key
     if not (folder / "data").is_dir():
@@ -36,7 +36,7 @@ def take(server: Server, content: Iterable[object], make: Callable[[], None]) ->
 
 
 def _keep(made: Path, folder: Path) -> bool:
-    """Move what belongs to a loaded server to `folder`, whole or not at all; whether it fitted."""
+    """Move the files of a loaded server to `folder`, all or nothing; returns whether it did."""
     size = size_of(made)
     olds = sorted(paths.prebuilt().glob("*/"), key=lambda p: p.stat().st_mtime)
     sizes = {old: size_of(old) for old in olds}

@@ -43,13 +43,13 @@ os.register_at_fork(before=_before_fork)
 def die_with_parent() -> None:
     """For `preexec_fn`: the kernel kills the child when the process that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != _parent:  # it ended before that
+    if os.getppid() != _parent:  # the parent ended before prctl
         os._exit(1)
 
 
 @contextlib.contextmanager
 def _hears_ctrl_c() -> Iterator[None]:
-    """Python drops a Ctrl-C that comes while a process is forked; here it is kept for `ctrl_c`."""
+    """Keep a Ctrl-C for `ctrl_c` that comes while a process is forked: Python drops it."""
     usual = sys.unraisablehook
 
     def keep(unraised: "sys.UnraisableHookArgs") -> None:
@@ -143,7 +143,7 @@ def secret_file(path: Path, text: str) -> Path:
 
 
 def looks(limit_s: float, pause_s: float = 0.02) -> Iterator[None]:
-    """Yields with a pause in between until the limit, at least once."""
+    """Yield at once, and then after every pause until the limit. Raises a dropped Ctrl-C."""
     until = time.monotonic() + limit_s
     yield
     while time.monotonic() < until:

@@ -25,13 +25,14 @@ from noisefloor.servers.sandbox import ServerError, clock, die_with_parent, look
 from noisefloor.servers.session import Rows, Session, SettingError, _value
 
 _LIBRARIES = Path("/usr/lib")
-_LONG_S = 3600  # where it copies, encrypts or reads whole tables
-# a server gives the files that it makes 0640, its keyring among them
+_LONG_S = 3600  # for a statement that copies, encrypts or reads whole tables
+# by default a server makes its files 0640, its keyring among them
 _PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
 
 
 class Server(Session):
-    """A throwaway server. `settings` are my.cnf lines (name -> value); names use underscores."""
+    """A throwaway server. `settings`: my.cnf lines (name -> value); `tcp`: also on a loopback port;
+    `keyring`: with one of its own; `environment`: of its process."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Server(Session):
         tcp: dict[str, object] = {"bind_address": "127.0.0.1", "port": self.port}
         lines |= tcp if self.port else {"skip_networking": "ON"}
         lines |= self.settings
-        if "log_bin" in lines:  # asked for with a file's name, and not by any value
+        if "log_bin" in lines:  # its value is a file name, so it cannot say "off"
             name = lines.pop("log_bin")
             if _value(name) == 0:
                 lines["skip_log_bin"] = ""
@@ -114,7 +115,7 @@ class Server(Session):
     def _make_data(self, cnf: Path) -> None:
         link = self.socket.with_suffix(".link")
         if self.engine.install_db:
-            # a shell script that takes paths apart at their spaces: it is shown one without
+            # a shell script that splits paths at spaces: it gets a link to the folder without any
             link.symlink_to(self.folder)
             secret_file(cnf, cnf.read_text().replace(str(self.folder), str(link)))
             argv = [*self.engine.install_db, f"--defaults-file={link / cnf.name}", "--skip-test-db"]
@@ -126,7 +127,7 @@ class Server(Session):
         env = os.environ | _PRIVATE
         done = output(*argv, timeout=300, env=env, preexec_fn=die_with_parent, errors="replace")
         link.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # a full disk is told in the server's words
+        with contextlib.suppress(OSError):  # on a full disk the server's own error counts
             (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
             why = last_words(done)[:200]
@@ -168,7 +169,7 @@ class Server(Session):
         other.take_over(self.datadir.parent)
 
     def take_over(self, folder: Path) -> None:
-        """Passwords and keyring from the folder of a stopped server whose data this one has."""
+        """Copy passwords and keyring from the folder of a stopped server whose data this one has."""
         for name in ("client.cnf", "sysbench.cnf"):
             if (folder / name).exists():
                 theirs = (folder / name).read_text()
@@ -210,8 +211,8 @@ class Server(Session):
         sandbox.running.add(self)
 
     def _environment(self) -> dict[str, str]:
-        """The variables of its process, with the path of a library that is to be loaded first.
-        Raises ServerError where that is missing."""
+        """The variables of its process; a library name in LD_PRELOAD becomes a path. Raises
+        ServerError if the library is missing."""
         variables, name = dict(self.environment), self.environment.get("LD_PRELOAD", "")
         if name and "/" not in name:
             places = [Path(os.environ.get("CONDA_PREFIX") or "/usr", "lib"), *_LIBRARIES.glob("*/")]
@@ -297,7 +298,7 @@ class Server(Session):
                 lines = (self.folder / name).read_text(errors="replace").splitlines()
                 bad = [s for s in lines if "[ERROR]" in s or "FATAL" in s]
                 bad = [s.partition("[ERROR] ")[2] or s for s in bad if not s.endswith("Aborting")]
-                if last := bad or lines[-1:]:  # the first is the cause, the others come of it
+                if last := bad or lines[-1:]:  # of several errors the first is the cause
                     return " ".join(" ".join(last[-4:]).split())[:400]
         return "its log is empty"
 
@@ -310,7 +311,7 @@ class Server(Session):
     # -- SQL -----------------------------------------------------------------------------------
 
     def patient(self, statement: str, **values: object) -> Rows:
-        """As `query`, on a connection of its own; it may take an hour while the server uses CPU."""
+        """As `query`, on its own connection, for up to an hour; a server without CPU use is killed."""
         engine, answered = self._engine(_LONG_S), threading.Event()
         with ThreadPoolExecutor(1) as beside:
             beside.submit(self._kill_when_still, answered)
@@ -329,15 +330,15 @@ class Server(Session):
             before = now
 
     def purge(self) -> None:
-        """Remove the binary logs that are full: nobody reads them."""
+        """Remove all binary logs but the newest: nobody reads them."""
         names = (path.name for path in self.datadir.glob("binlog.*"))
-        logs = sorted(n for n in names if n.rpartition(".")[2].isdecimal())  # no index of one
+        logs = sorted(n for n in names if n.rpartition(".")[2].isdecimal())  # not the index
         if len(logs) > 1:  # by name: BEFORE NOW() keeps those of this second
             self.query(f"PURGE BINARY LOGS TO '{logs[-1]}'")
 
     @property
     def password(self) -> str:
-        """Of the measuring user."""
+        """The password of the measuring user."""
         options = (self.folder / "sysbench.cnf").read_text()
         return re.findall(r"^mysql-password=(.*)$", options, re.M)[0]
 

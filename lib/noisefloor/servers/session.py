@@ -20,7 +20,7 @@ from noisefloor.servers.sandbox import ServerError
 SCHEMA = "noisefloor"  # of the tables that are measured
 Rows = list[dict[str, Any]]  # column -> value
 
-# it prints a traceback of what it raises as well: of Ctrl-C while a connection is closed
+# the pool also logs what it raises, as a traceback: a Ctrl-C while a connection is closed
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 _VOLATILE = re.compile(
@@ -29,7 +29,7 @@ _VOLATILE = re.compile(
     r"|server_uuid"  # new for every copy of a data directory, with the machine's MAC address in it
 )
 
-# client errors (no server, gone, lost in a query): how long the process may take to be gone, too
+# client errors (no server, gone, lost in a query) -> seconds that its process may take to end
 _LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
 _READ_ONLY = 1238  # the error of SET for a variable that only a start sets
 
@@ -57,7 +57,7 @@ def option_file(
 
 
 class Session:
-    """An administrator's connection. Who inherits says how it is made (`_login`, of MySQLdb;
+    """An administrator's connection. A subclass says how it is made (`_login`, of MySQLdb;
     `_pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`, `_tail`)."""
 
     engine: Engine
@@ -67,7 +67,7 @@ class Session:
     def __init__(self) -> None:
         self._sql: sa.Engine | None = None
         self._before: dict[str, str] = {}  # variables that were set, as they were at the start
-        self._along: dict[str, str] = {}  # all that changed when one was set, too
+        self._along: dict[str, str] = {}  # old values of all that changed at a `set`
 
     @property
     def kind(self) -> kinds.Kind:
@@ -214,14 +214,15 @@ class Session:
             got = self._in_force(name, wanted, known)
             if got is None:
                 raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
-            switches = set(wanted.split(","))  # of which some are set
+            switches = set(wanted.split(","))  # some of an optimizer_switch
             if "=" in wanted and switches <= set(got.split(",")):
                 continue
             if _value(got) != _value(wanted):
                 raise SettingError(f"{name}: wanted {wanted}, got {got}")
 
     def _in_force(self, name: str, wanted: str, known: Mapping[str, str]) -> str | None:
-        """What the server has of a setting, in the words of `wanted` where it is no variable."""
+        """The value of a setting in force; None if the server has no such variable. For a my.cnf line
+        that is no variable: `wanted`, if it is in force."""
         if name == "plugin_load_add":  # one whose library is missing does not stop a start
             active = self.plugin(f"{wanted.removesuffix('.so')}.so") == "active"
             return wanted if active else "a plugin that is not active"

@@ -20,8 +20,8 @@ def block_device(folder: Path) -> Path | None:
 
 
 class Throttle:
-    """A cgroup that limits the writes and reads a second of a process (0: of none) on the disk of a
-    folder; `limit()` lifts it.
+    """A cgroup that limits the writes and reads a second of a process on the disk of a folder, from
+    `limit` on. pid 0: no process, only to see whether it is allowed.
 
     Buffered writes escape it: only what is synced waits. Raises ServerError where not allowed."""
 

@@ -72,7 +72,7 @@ def _certificate(folder: Path, name: str, key: tuple[str, ...], *signed: str) ->
 def _start(
     argv: list[str], log: Path, ready: Callable[[int], bool], name: str, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """A started process for whose number `ready` says yes. Raises ServerError."""
+    """A started process, once `ready(pid)` is true. Raises ServerError, after 15 s at the latest."""
     with open(log, "wb") as file:
         options |= {"stdin": subprocess.PIPE, "stdout": file, "stderr": file}
         process = subprocess.Popen(argv, preexec_fn=die_with_parent, **options)
@@ -111,7 +111,7 @@ class _Ends:
     process: subprocess.Popen[bytes]
 
     def close(self) -> None:
-        """End the process: of a tunnel its client, which ends the session."""
+        """End the process; the session of a tunnel ends with its client."""
         _end(self.process)
 
 
@@ -159,13 +159,13 @@ class Sshd(_Ends):
 
 
 def _rooted(folder: Path) -> list[str]:
-    """An argv prefix: as root sshd wants a user and a folder, which only it shall see; a process
-    namespace of its own lets its sessions die with it, too."""
+    """An argv prefix: as root, sshd needs a user and a folder, which its mount namespace hides from
+    other processes. In a process namespace of its own its sessions end with it."""
     users = Path("/etc/passwd").read_text()
     if "\nsshd:" not in users:
         users += "sshd:x:65530:65534::/run/sshd:/usr/sbin/nologin\n"
     (folder / "passwd").write_text(users)
-    # private first; in a chroot / is no mount, and cannot be made so
+    # make mounts private first; that fails in a chroot, where / is no mount
     script = (
         'mount --make-rprivate / 2>&-; mount --bind "$0" /etc/passwd'
         ' && mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec "$@"'
@@ -180,7 +180,7 @@ def _mounts() -> set[str]:
 
 
 class Tunnel(_Ends):
-    """`ssh -L` through `sshd` to a server's port on `target`; listens on `port` of the client's
+    """`ssh -L` through `sshd` to `target` (host, port); it listens on `port` of the client's
     loopback. `command`: whether a command runs at the far end; else -N."""
 
     def __init__(
@@ -231,9 +231,9 @@ print(round(statistics.median(took[1:]), 6))
 class Link:
     """Two network namespaces with a cable between them whose delay can be set.
 
-    `client` and `server` are argv prefixes that enter them. netem delays where the kernel has it,
-    else a second cable, through wirefilter. Raises ServerError or EngineMissing where neither is
-    allowed."""
+    `client` and `server` are argv prefixes that enter them. The delay is netem's where the kernel
+    has it, else that of a second cable, through wirefilter. Raises ServerError or EngineMissing if
+    neither works."""
 
     hosts = ("10.77.0.1", "10.77.0.2")
 
@@ -252,7 +252,7 @@ class Link:
                 _ip(enter, f"ip addr add {here}/24 dev nf{end}")
                 for up in ("lo", f"nf{end}"):
                     _ip(enter, f"ip link set {up} up")
-                if self.wire:  # past the cable that waits for nothing
+                if self.wire:  # not through the cable without delay
                     _ip(enter, f"ip route replace {there}/32 dev slow{end} src {here}")
         except BaseException:
             self.remove()
@@ -285,9 +285,9 @@ class Link:
         return False
 
     def delay(self, round_trip_ms: int) -> None:
-        """Let packets wait from now on, `round_trip_ms` there and back together. wirefilter counts
-        whole milliseconds, so an odd one is paid on the way there; it takes a command at a time, or
-        a file of them."""
+        """Delay packets from now on, by `round_trip_ms` there and back together. wirefilter takes
+        whole milliseconds, so an odd one is added on the way there. It takes one command at a time,
+        or a file of them."""
         if self.wire and self.wire.stdin:
             there = (round_trip_ms + 1) // 2
             delays = f"delay LR{there}\ndelay RL{round_trip_ms - there}\n"
@@ -300,7 +300,7 @@ class Link:
             _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half}")
 
     def rtt(self, port: int) -> dict[str, float]:
-        """Seconds that connect() takes to a port of the server's end: `median` of five."""
+        """Seconds that connect() to a port of the server's end takes: `median` of five."""
         argv = [*self.client, sys.executable, "-I", "-S", "-c", _CONNECT, self.hosts[1], port]
         done = engines.output(*argv, timeout=60)
         if done.returncode:

@@ -78,7 +78,7 @@ def _mysql(fetch: bool) -> Engine:
 
 
 def _pinned(name: str, fetch: bool) -> Engine:
-    """A build that no package of this machine brings."""
+    """The build that is pinned as `name`, from ``.engines/`` or, with `fetch`, downloaded."""
     if not _fetched(name):
         if not fetch:
             raise EngineMissing(f"{name} is not fetched yet: noisefloor doctor --fetch {name}")
@@ -89,7 +89,7 @@ def _pinned(name: str, fetch: bool) -> Engine:
 
 
 def _fetched(name: str) -> Engine | None:
-    """The fetched build of the pinned version, or the one that was taken because it was gone."""
+    """The fetched build of the pinned version, or the one fetched because that was gone."""
     pin = pins(name)
     for prefix in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*"):
         file = prefix / "note.txt"

@@ -1,4 +1,4 @@
-"""What ``make setup`` calls: fetch the build that the studies need; list the builds."""
+"""``python -m``: fetch the build that the studies need, and say which one is ready."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A server build in a folder: its abilities, and a keyring component if the build lacks one."""
+"""A server build in a folder: its abilities, and the files that its keyring component needs."""
 
 import contextlib
 import fcntl
@@ -18,14 +18,14 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.servers import kinds
 
-REAL = "real"  # folder of the programs whose places wrappers have
-# where packages that were unpacked keep their C library, and the others
+REAL = "real"  # folder of the programs that wrappers stand for
+# in unpacked packages: the loader of the C library, and the folder of all libraries
 LOADER, LIBRARIES = "usr/lib*/ld-linux-*.so.*", "usr/lib/*-linux-gnu"
 # mysqld looks for these two beside itself before it reads the ones in a data directory
 MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
 _VERSION = r"Ver (\d+\.\d+\.\d+)"
-ANSWER_S = 60  # a program that does not say its version meanwhile hangs
+ANSWER_S = 60  # a program that takes longer to print its version hangs
 
 
 class EngineMissing(Exception):
@@ -33,7 +33,7 @@ class EngineMissing(Exception):
 
 
 class Hangs(EngineMissing):
-    """A build is here and gives no answer: no other one takes its place."""
+    """A build is here and gives no answer. Nothing falls back to another one."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def which(program: str) -> str | None:
 def output(
     *argv: object, timeout: float = 3600, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; what comes back has its exit code and what it printed, as text. One
-    that does not start (127), or takes longer than `timeout` seconds (124), has failed as well: its
-    stderr says why."""
+    """Run a program to its end; returns its exit code and what it printed, as text. The exit code
+    is 127 if it does not start, and 124 if it takes longer than `timeout` seconds; stderr then
+    says why. options: of subprocess.run."""
     command = [str(a) for a in argv]
     how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": timeout, **options}
     try:
@@ -125,7 +125,7 @@ def run(*argv: object, **options: Any) -> str:
 
 @functools.cache
 def version(server: Path) -> str:
-    """What ``mysqld --version`` prints. Raises EngineMissing when it does not run here."""
+    """What ``mysqld --version`` prints. Raises EngineMissing if it does not run here, or Hangs."""
     ran = output(server, "--version", timeout=ANSWER_S)
     if ran.returncode == 124:
         raise Hangs(f"{server.name} --version: {ran.stderr}")
@@ -135,7 +135,7 @@ def version(server: Path) -> str:
 
 
 def say(text: str) -> None:
-    """A line about what is fetched, where it is in nobody's way."""
+    """Print a line about what is fetched, to stderr."""
     print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
 
@@ -144,8 +144,8 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def building() -> Iterator[Path]:
-    """An empty folder in ``.engines/``, removed at the end unless it was renamed. One process at a
-    time has one: the second finds what the first made. What a killed one left is removed first."""
+    """An empty folder in ``.engines/``, removed at the end unless it was renamed. Only one process
+    at a time has one, others wait. What a killed process left is removed first."""
     home = paths.engines()
     home.mkdir(parents=True, exist_ok=True)
     with (home / ".lock").open("w") as file:
@@ -158,7 +158,7 @@ def building() -> Iterator[Path]:
 
 
 def once(name: str, make: Callable[[Path], object]) -> Path:
-    """The folder `name` in ``.engines/``, filled by `make` where it is missing; whole or absent."""
+    """The folder `name` in ``.engines/``; if it is missing, `make` fills it, all or nothing."""
     final = paths.engines() / name
     if not final.exists():
         with building() as folder:
@@ -169,7 +169,7 @@ def once(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def first(base: Path, *patterns: str, holding: str = "") -> Path | None:
-    """The first path below `base` that matches one of the patterns and has `holding` in it."""
+    """The first path below `base` that matches a pattern and contains `holding`, or None."""
     return next((p for g in patterns for p in sorted(base.glob(g)) if (p / holding).exists()), None)
 
 

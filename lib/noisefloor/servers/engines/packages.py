@@ -34,8 +34,8 @@ def unpacked(*packages: str, name: str = "") -> Path:
 
 
 def fetch(pin: dict[str, Any], folder: Path) -> None:
-    """Under `build.building`: the build of the pinned version, else (its note says so) the newest
-    of its series, unpacked into `folder` and moved to ``.engines/``. Raises EngineMissing."""
+    """Unpack the build of the pinned version, else (its note says so) the newest of its series into
+    `folder` (of `build.building`) and move that to ``.engines/``. Raises EngineMissing."""
     with tempfile.TemporaryDirectory(prefix="noisefloor-") as place:
         version = (_maven if "artifact" in pin else _debian)(pin, Path(place), folder)
     maker = kinds.all_kinds()[pin["kind"]].MAKER
@@ -52,7 +52,7 @@ def _unpack(archives: Path, folder: Path) -> None:
 
 
 def verify(archive: Path, wanted: str) -> None:
-    """Raises EngineMissing when a package of the pinned version is not the pinned file."""
+    """Raises EngineMissing unless the sha256 of the archive is the one that is `wanted`."""
     if hashlib.sha256(archive.read_bytes()).hexdigest() != wanted:
         raise EngineMissing(
             f"{archive.name} from the mirror has not the checksum pinned in engines.toml; "
@@ -75,8 +75,8 @@ def _private_apt(place: Path, suite: str) -> dict[str, str]:
     """The environment of an apt with lists of its own in `place` and an empty machine, updated for
     `suite`; it downloads to `place`/archives.
 
-    The signature of Debian's archive decides what is believed, so a third party's folder that is
-    also called debian is refused by apt itself."""
+    apt accepts only what Debian's archive signed, so it refuses an archive of a third party that is
+    called debian."""
     keyring = next((k for k in _KEYRINGS if Path(k).exists()), None)
     addresses = mirrors()
     if not addresses:
@@ -91,7 +91,7 @@ def _private_apt(place: Path, suite: str) -> dict[str, str]:
         "Package: perl\nStatus: install ok installed\nVersion: 99\nArchitecture: all\n"
         "Multi-Arch: allowed\nMaintainer: none\nDescription: pretended\n"
     )
-    # only how the machine reaches the network is kept of its configuration, no hooks
+    # of the machine's configuration only the access to the network is kept, no hooks
     network = r"^Acquire::(?:https?|Retries|Force).*$"
     kept = "\n".join(re.findall(network, build.run("apt-config", "dump"), re.M))
     config.write_text(f"""{kept}
@@ -146,8 +146,8 @@ def _debian(pin: dict[str, Any], place: Path, folder: Path) -> str:
 
 
 def _wrap(prefix: Path, kind: str) -> None:
-    """Put wrappers in place of the programs, which run them with the prefix's own C library; for
-    MySQL also the two files that let a data directory bring its own keyring."""
+    """Replace the programs by wrappers, which run them with the prefix's own C library; for MySQL
+    also write the two files that let a data directory bring its own keyring."""
     loader = build.first(prefix, build.LOADER)
     libraries = build.first(prefix, build.LIBRARIES)
     server = build.first(prefix, "usr/sbin/mariadbd", "usr/sbin/mysqld")
@@ -177,8 +177,8 @@ def _wrap(prefix: Path, kind: str) -> None:
 
 
 def _maven(pin: dict[str, Any], place: Path, folder: Path) -> str:
-    """Unpack the build in an artifact of Maven's, which keeps what it downloads, into `folder`;
-    returns its version."""
+    """Unpack the build from a Maven artifact into `folder`; returns its version. Maven keeps a copy
+    of what it downloads."""
     _, name, number = pin["artifact"].split(":")
     if not build.which("mvn"):
         raise EngineMissing(
@@ -198,8 +198,8 @@ def _maven(pin: dict[str, Any], place: Path, folder: Path) -> str:
 
 
 def _java_trust(store: Path) -> list[str]:
-    """Options that make Java trust what $SSL_CERT_FILE does, as every other tool here: Java reads
-    no PEM, so the certificates are written to `store` in its own format (JKS, version 2)."""
+    """Options that make Java trust the certificates in $SSL_CERT_FILE, as other tools do. Java has
+    no PEM reader, so they are written to `store` in its own format (JKS, version 2)."""
     pem = Path(os.environ.get("SSL_CERT_FILE") or "/nonexistent")
     if not pem.exists():
         return []

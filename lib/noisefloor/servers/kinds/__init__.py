@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-USUAL = "mysql"  # where nobody says another
-Checks = Mapping[str, bool | None]  # check -> encrypted, plain, or neither
+USUAL = "mysql"  # the kind if a version names none
+Checks = Mapping[str, bool | None]  # check -> encrypted (True), plain (False) or neither (None)
 
 
 class Kind(Protocol):
     """What a module of this package offers."""
 
     NAME: str
-    MAKER: str  # as it is written
-    BUILDS: Mapping[str, str]  # its builds that have a name, and what a page calls them
-    PACKAGES: tuple[str, ...]  # of Debian, where the machine's own is used
+    MAKER: str  # its name on pages
+    BUILDS: Mapping[str, str]  # names of its builds -> what a page calls them
+    PACKAGES: tuple[str, ...]  # Debian's packages of the machine's own build; () if it is not used
     INSTALL: tuple[str, ...]  # scripts that make a data directory; none: mysqld --initialize
     KEYRING: str  # the plugin's file
     POOL: str  # the plugin's file; "" where every build has a pool
@@ -27,8 +27,8 @@ class Kind(Protocol):
     RELOAD_TLS: str
     TLS: Mapping[str, str]  # my.cnf for the files ca.pem, server-cert.pem and server-key.pem
     REPLICA: str  # a statement that has a row on a replica alone
-    TABLES: tuple[str, str]  # a check's name, SELECT of `v` for every table, whose name is t.NAME
-    LOGS: Mapping[str, str]  # my.cnf without which nothing is written to a binary log
+    TABLES: tuple[str, str]  # a check's name; a SELECT: `v`: whether the table t.NAME is encrypted
+    LOGS: Mapping[str, str]  # my.cnf that turns the binary log on; {} if it is on by default
     COPIERS: tuple[str, ...]  # programs that copy its files, the best first; tar after a clone
 
     def prints(self, version: str) -> bool:
@@ -63,6 +63,6 @@ def all_kinds() -> Mapping[str, Kind]:
 
 
 def printing(version: str) -> Kind:
-    """The kind of a server whose --version, or whose answer, this is; MySQL where it names none."""
+    """The kind of a server that answers this to --version or VERSION(); MySQL if it names none."""
     others = (kind for name, kind in all_kinds().items() if name != USUAL and kind.prints(version))
     return next(others, all_kinds()[USUAL])

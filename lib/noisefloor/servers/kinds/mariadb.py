@@ -22,7 +22,7 @@ TABLES = (
     "SELECT e.ENCRYPTION_SCHEME = 1 AS v FROM information_schema.innodb_sys_tablespaces AS t"
     " LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)",
 )
-LOGS = {"log_bin": "binlog"}  # its default is none
+LOGS = {"log_bin": "binlog"}  # off by default
 COPIERS = ("mariabackup",)
 _START_ENCRYPTION = b"\xa4"
 
@@ -40,7 +40,7 @@ def reset_binlog(version: str) -> str:
 
 
 def binlog_encrypted(server: Any, name: str, head: bytes) -> Checks:
-    # the second event: after the magic, and after the first one, which says how long it is
+    # type of the second event: after magic (4), first event (its length at 13) and time stamp (4)
     second = 4 + int.from_bytes(head[13:17], "little") + 4
     return {"START_ENCRYPTION event on disk": head[second : second + 1] == _START_ENCRYPTION}
 
@@ -59,6 +59,6 @@ def settings(folder: Path, *, keyring: bool) -> Mapping[str, object]:
 
 
 def write_keyring(folder: Path, datadir: Path) -> Mapping[Path, str]:
-    """A key file, once."""
+    """A new key file, or nothing if there is one."""
     file = folder / "keyring"
     return {} if file.exists() else {file: f"1;{secrets.token_hex(32)}\n"}

@@ -15,7 +15,7 @@ KEYRING, POOL = "component_keyring_file.so", "thread_pool.so"
 REDO = "innodb_redo_log_capacity"
 LSN = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
 RELOAD_TLS = "ALTER INSTANCE RELOAD TLS"
-TLS: Mapping[str, str] = {}  # it looks for these names by itself
+TLS: Mapping[str, str] = {}  # it uses files of these names by default
 REPLICA = "SHOW REPLICA STATUS"
 TABLES = (
     "information_schema.innodb_tablespaces, ENCRYPTION",
@@ -31,7 +31,7 @@ def prints(version: str) -> bool:
 
 
 def _older(version: str) -> bool:
-    """8.0, which does not know the newer words."""
+    """Whether it is 8.0, which does not know the newer statements."""
     return version.startswith("8.0")
 
 
@@ -55,7 +55,7 @@ def magic(where: str, head: bytes) -> Checks:
 
 
 def detour(old: str, new: str) -> str:
-    """Why `new` (a label) does not open the data of `old`, and what does; "" where not known."""
+    """Why `new` (a label) cannot open the data of `old`, and what can; "" if nothing is known."""
     past_lts = old.startswith(f"{MAKER} 8.0") and new.startswith(f"{MAKER} 9")
     return "MySQL 9 opens the data of an LTS release alone; go through 8.4" if past_lts else ""
 
