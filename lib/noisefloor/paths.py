@@ -61,8 +61,8 @@ def reports() -> Path:
 
 
 def noise_file(name: str, local: bool = True) -> Path:
-    """The file of the recorded scatter `name`: `floor` (from start to start) or `noise` (of pairs).
-    `local`: that of this machine, if it was measured; else the library's."""
+    """The file of a recorded scatter: `floor` (between starts of servers measured together), `levels`
+    (between starts of one server) or `noise` (between pairs). `local`: that of this machine, if it was measured; else the library's."""
     mine = runs() / f"{name}.json"
     return mine if local and mine.exists() else Path(__file__).with_name(f"{name}.json")
 

@@ -354,7 +354,7 @@ TABLES: dict[str, Callable[[Page], pd.DataFrame]] = {
     "identical": lambda c: _changes(c.identical.drop(columns="workload")),
     "controls": lambda c: _changes(c.controls.sort_values("verdict", key=_wrong, kind="stable")),
     "slowdowns": lambda c: _changes(c.slowdowns),
-    "at-a-rate": lambda c: _changes(c.at_rate.assign(told=_share)).drop(
+    "at-a-rate": lambda c: _changes(c.at_rate.assign(**{"share of the true size": _share})).drop(
         columns=["told_pct", "half_pct"]
     ),
     "repeats-by-instrument": _by("instrument"),

@@ -219,14 +219,14 @@ def test_rates_of_several_campaigns_stand_apart():
 
 
 def test_a_table_has_what_was_measured(recorded):
-    """As fast as it goes a connection has a time, at a rate a latency."""
+    """Latency at a rate has its verdicts, and a table of its own beside them."""
     fast = connections.rates(tidy("sustained", TWICE), "sustained")
-    assert not {"mean_ms", "p99_ms", "connections per second"} & set(fast)
-    offered = of("mean_latency", plain_TCP=2e-3, TLS=5e-3)
+    assert not {"server CPU_ms", "connections per second"} & set(fast)
+    offered = of("cpu_per_connection", plain_TCP=2e-3, TLS=5e-3)
     row = connections.rates(
         tidy("connections, 200 a second", offered, 8), "connections, 200 a second"
     )
-    assert row["mean_ms"].tolist() == pytest.approx([2, 5])
+    assert row["server CPU_ms"].tolist() == pytest.approx([2, 5])
     assert "connect_ms" not in row
     old = connections.rates(recorded.tidy, "sustained")
     assert set(old["threads"]) == {1, 4, 16, 32}

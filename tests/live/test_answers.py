@@ -523,8 +523,7 @@ def test_what_it_depends_on_is_made_from_the_campaign(early):
     cpu = (rows["metric"] == "cpu_per_transaction") & ~rows["control"]
     rows.loc[cpu, ["change_pct", "lo_pct", "hi_pct"]] = [10.0, 4.0, 16.0]
     vars(early)["verdicts"] = rows
-    base = early.judged(results.main_workload(early), "cpu_per_transaction")
-    base = 1e6 * base[base["arm"] == "plain"]["value"].median()
+    base = 1e3 * results.baseline_in_units(early, rows[cpu].iloc[0])
     said = text(report.transfers(early))
     assert f"encrypted: +{cell(float(f'{base / 10:.3g}'))} µs a transaction" in said
     assert "divided by the processor time of a transaction there" in said

@@ -253,6 +253,9 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
     assert scatter.start_scatter("mean_latency").cv == own.cv
     for entry in (written[metric] for metric in live.JUDGED):
         assert entry["lo_pct"] <= entry["cv_pct"] <= entry["upper_pct"] <= entry["hi_pct"]
+    alone = json.loads((tmp_path / "levels.json").read_text())["tps"]["cv_pct"]
+    assert scatter.start_scatter("tps", "levels").cv == pytest.approx(alone / 100)
+    assert scatter.start_scatter("backup_size", "levels") is None
     noise = json.loads((tmp_path / "noise.json").read_text())
     both = noise["oltp_read_write"]["tps"]["4"]
     assert noise["calibration: read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)
@@ -581,7 +584,7 @@ def test_the_shipped_tables_are_read():
     sds = scatter.pair_sds(names, "tps", [1, 4, 500])
     assert sds == {1: known["1"], 4: known["4"], 500: known["64"]}  # the nearest one recorded
     assert scatter.pair_sds(("unheard of",), "tps", [1, 4]) == {}
-    for name in ("floor", "noise", "tau"):
+    for name in ("floor", "levels", "noise", "tau"):
         assert len(shipped(name)["source"]) < 200
     for entries in (e for e in shipped("tau").values() if isinstance(e, dict)):
         for entry in entries.values():
@@ -592,7 +595,7 @@ def test_the_shipped_tables_are_read():
 @pytest.mark.slow
 def test_the_shipped_tables_are_those_of_the_recorded_campaigns(tmp_path):
     calibration.write_tables(calibration.open_calibration().opened, tmp_path)
-    for name in ("floor", "noise", "tau", "recovered"):
+    for name in ("floor", "levels", "noise", "tau", "recovered"):
         assert json.loads((tmp_path / f"{name}.json").read_text()) == shipped(name)
 
 

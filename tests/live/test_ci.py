@@ -318,7 +318,8 @@ def test_times_of_two_commands_are_one_workload_on_their_page(no_notebook, tmp_p
             (tmp_path / arm / f"{k}.txt").write_text(timed)
     judged = job.judge_logs(str(tmp_path / "before"), str(tmp_path / "after"))
     assert job.page(judged, tmp_path / "out") == tmp_path / "out" / "page.html"
-    page = archive.load(tmp_path / "out" / "logs", "before", label="folder")
+    assert judged.rule == {"shared_host": True}
+    page = archive.load(tmp_path / "out" / "logs", "before", label="folder", floor="levels")
     seen = page.judge(metric="wall").iloc[0]
     (row,) = judged.deciding()
     for name in ("workload", "verdict", "n_baseline", "n_arm"):
@@ -743,18 +744,56 @@ def alarms(jobs, metric, **rule):
     return np.mean(several)
 
 
-@pytest.mark.parametrize(("restarts", "most"), [(True, 0.06), (False, 0.16)])
-def test_a_job_on_logs_of_one_server_seldom_says_a_difference(recorded_blocks, restarts, most):
-    """Five runs before and five after: of ten starts of the server, or of one on each side. Docs say both
-    rates."""
+@pytest.fixture
+def rule_of(logs, monkeypatch):
+    """rule_of(restarts): how a job judges two folders of logs."""
+
+    def found(restarts):
+        with monkeypatch.context() as replaced:
+            replaced.setattr(compare, "judge", lambda *_, **rule: [rule])
+            (rule,) = job.judge_logs(*map(str, logs.values()), restarts=restarts).rows
+        return rule
+
+    return found
+
+
+def test_a_job_on_logs_of_one_server_seldom_says_a_difference(recorded_blocks, rule_of):
+    """Five runs before and five after, of ten starts of the server."""
     coins, counts = np.random.default_rng(1), len(recorded_blocks)
     jobs = np.empty((JOBS, 2, 5))
     for one in jobs:
         of_count = coins.permuted(
             coins.permutation(recorded_blocks[coins.integers(counts)]), axis=1
         )
-        one[:] = of_count[:10, 0].reshape(2, 5) if restarts else of_count[:2, :5]
-    assert alarms(jobs, "tps", restarts=restarts) <= most
+        one[:] = of_count[:10, 0].reshape(2, 5)
+    assert alarms(jobs, "tps", **rule_of(True)) <= 0.06
+
+
+def test_so_does_a_job_whose_runs_share_a_start_on_each_side(rule_of):
+    """On the average of the recorded campaigns of one unchanged server; docs say how often on the
+    busiest host."""
+    coins, rule, shares = np.random.default_rng(1), rule_of(False), []
+    for campaign in map(paths.campaign, paths.campaigns()):
+        if not re.match("calibration-(aa|switched)-", campaign.name):
+            continue
+        runs = tidy.tidy_table(campaign)
+        runs = runs[
+            runs["metric"].eq("tps") & ~runs["warmup"] & runs["arm"].eq(runs["arm"].iloc[0])
+        ]
+        of_counts = [
+            [np.log(of["value"].to_numpy()) for _, of in part.groupby("block")]
+            for _, part in runs.groupby("threads")
+        ]
+        jobs = []
+        for _ in range(JOBS // 5):
+            blocks = of_counts[coins.integers(len(of_counts))]
+            pair = coins.permutation(len(blocks))[:2]
+            jobs.append([coins.permutation(blocks[k])[:5] for k in pair])
+        least = min(len(side) for one in jobs for side in one)
+        shares.append(alarms(np.array([[s[:least] for s in one] for one in jobs]), "tps", **rule))
+    assert len(shares) >= 7
+    assert np.mean(shares) <= 0.06
+    assert max(shares) <= 0.17
 
 
 def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_runs):

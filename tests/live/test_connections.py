@@ -421,3 +421,11 @@ def test_an_sshd_that_cannot_start_leaves_nothing_in_the_way(tmp_path):
         with pytest.raises(ServerError, match="sshd did not start"):
             wire.Sshd(tmp_path / "sshd", "192.0.2.1")  # an address of nobody
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+    wire.sshd_program()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(wire, "sshd_program", lambda: "sshd")
+    with pytest.raises(ServerError, match="ssh-keygen made no key: ssh-keygen: No such file"):
+        wire.Sshd(tmp_path / "sshd")

@@ -300,6 +300,12 @@ def test_time_of_a_command_has_no_start_to_start_scatter(metric):
     assert (own.lo_pct, own.hi_pct) == (bare.lo_pct, bare.hi_pct)
     assert own.worse
     assert not said(own, "--restarts")
+    shared = judged(x, y, metric, floor="levels")
+    assert wide(shared) > 3 * wide(bare)
+    assert said(shared, "a shared machine changes from arm to arm: a CV of ")
+    assert not said(shared, "--restarts")
+    assert (shared.restarted, shared.verdict) == ("", "cannot tell")
+    assert math.isnan(shared.runs_needed)  # more runs would not help
 
 
 @pytest.mark.parametrize("metric", ["mean_latency", "p99", "events_per_s"])

@@ -22,6 +22,11 @@ from noisefloor.stats import verdict
 ROOT, DOCS = paths.root(), paths.root() / "docs"
 README = (ROOT / "README.md").read_text()
 TEXTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+FURTHER = [
+    f
+    for at in ("data/raw", "data/raw/published", "tests/data")
+    for f in ROOT.glob(f"{at}/*/README.md")
+]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
 LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)\)")
 
@@ -78,7 +83,7 @@ def test_anchors_are_those_of_the_headings():
     assert anchors(text) == {"one", "exit-codes-and-json", "ab-its", "one-1"}
 
 
-@pytest.mark.parametrize("file", TEXTS, ids=by_name)
+@pytest.mark.parametrize("file", [*TEXTS, *FURTHER], ids=by_name)
 def test_links_lead_to_files_and_headings(file):
     for link in LINK.findall(prose(file.read_text())):
         path, _, anchor = link.partition("#")

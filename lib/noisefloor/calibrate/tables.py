@@ -29,9 +29,9 @@ Squares = tuple[int, float, float, int]  # what `squares` makes of a campaign
 
 
 def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = False) -> None:
-    """Write the scatter of campaigns into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
-    ``recovered.json``. machine: all campaigns are from one machine, without repeats; the last two files,
-    and the pilot's windows at a rate, are then left out.
+    """Write the scatter of campaigns into `folder`: ``noise.json``, ``floor.json``, ``levels.json``,
+    ``tau.json`` and ``recovered.json``. machine: all campaigns are from one machine, without repeats;
+    the last two files, and the pilot's windows at a rate, are then left out.
 
     Raises TooShort without an A/A campaign, and for a machine also if one has fewer than WHOLE blocks,
     because its scatter would decide later verdicts."""
@@ -41,7 +41,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     for r in aa if machine else ():
         if (n := r.pairs(main_workload(r), live.CPU)["block"].nunique()) < WHOLE:
             raise live.TooShort(f"{r.folder.name} has {n} blocks of {WHOLE}: nothing is written")
-    tables = {"noise": noise(opened), "floor": floor(*aa)}
+    tables = {"noise": noise(opened), "floor": floor(*aa), "levels": floor(*aa, levels=True)}
     if not machine:
         pilot = tomllib.loads(Path(__file__).with_name("pilot.toml").read_text(encoding="utf-8"))
         for name, known in pilot.items():
@@ -51,9 +51,6 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
         tables |= {"tau": tau(opened), "recovered": live.recovered_share(opened)}
     for name, entries in tables.items():
         write_json(folder / f"{name}.json", entries)
-
-
-# -- of a pair ---------------------------------------------------------------------------------------
 
 
 def noise(opened: Sequence[Results]) -> dict[str, Any]:
@@ -111,12 +108,10 @@ def _of_blocks(pooled: pd.DataFrame, windows: pd.DataFrame) -> tuple[float, int]
     return float(each * ((d - d.mean()) ** 2).sum()), len(d) - 1
 
 
-# -- from start to start -----------------------------------------------------------------------------
-
-
-def floor(*opened: Results) -> dict[str, Any]:
+def floor(*opened: Results, levels: bool = False) -> dict[str, Any]:
     """The start-to-start scatter of one server: {"source", metric: {"cv_pct", "upper_pct", "lo_pct",
-    "hi_pct", "df"}}, from campaigns of two identical servers, by `beyond`.
+    "hi_pct", "df"}}, from campaigns of two identical servers, by `beyond`. levels: that of the values
+    of one of them instead of that of their ratio, so that changes of the machine count, too.
 
     cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
     bound; df: the degrees of freedom that this bound implies, None for an estimate of 0."""
@@ -127,17 +122,25 @@ def floor(*opened: Results) -> dict[str, Any]:
     }
     metrics = dict.fromkeys(m for r in opened for m in r.study.workloads[0].metrics)
     for metric in metrics:
-        first = ((r, main_workload(r)) for r in opened)
-        campaigns = [r.pairs(work, metric) for r, work in first if len(r.judged(work, metric))]
-        if not campaigns:
+        there = (r for r in opened if len(r.judged(main_workload(r), metric)))
+        if not (parts := [_of_starts(r, metric, levels) for r in there]):
             continue
-        parts = [squares(p["change"], p["block"], p["threads"]) for p in campaigns]
         entry = beyond(parts)
         df = implied_df(entry["cv_pct"], entry["upper_pct"]) if entry["cv_pct"] else None
         both = entry | {"df": df}
         table[metric] = {k: v if v is None else round(v, 3) for k, v in both.items()}
     table.setdefault("mean_latency", table["tps"])  # a closed loop: one measurement, two names
     return table
+
+
+def _of_starts(r: Results, metric: str, levels: bool) -> Squares:
+    """The `squares` of a campaign. levels: scaled as those of a difference of two servers."""
+    work = main_workload(r)
+    rows = r.judged(work, metric) if levels else r.pairs(work, metric)
+    if levels:
+        rows = rows[rows["arm"].eq(r.study.baseline.name)]
+        rows = rows.assign(change=math.sqrt(2) * np.log(rows["value"]))
+    return squares(rows["change"], rows["block"], rows["threads"])
 
 
 def squares(d: ArrayLike, block: ArrayLike, threads: ArrayLike) -> Squares:
@@ -187,9 +190,6 @@ def implied_df(estimate: float, upper: float) -> float:
         return df / scipy_stats.chi2.ppf(0.05, df) - (upper / estimate) ** 2
 
     return float(optimize.brentq(gap, 0.2, 1e6))
-
-
-# -- from sitting to sitting -------------------------------------------------------------------------
 
 
 def tau(opened: Sequence[Results]) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
             "they say": r["said"],
             **_sizes(r),
             "verdict": piece("badge", r["verdict"]),
-            "their claim": of_itself(r),
+            "by their own numbers": of_itself(r),
             "by chance": answers.often(r["chance"]) if r["chance"] < 1 else "–",
             "to settle it": r["settle"] if r["settle"][:1].isdigit() else "–",
         }

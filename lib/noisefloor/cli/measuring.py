@@ -367,7 +367,7 @@ def calibrate(
         folder = paths.noise_file("noise", local=False).parent
         calibration.write_tables(calibration.open_calibration().opened, folder)
         return say(
-            f"noise.json, floor.json, tau.json and recovered.json are written into {paths.relative(folder)}"
+            f"noise.json, floor.json, levels.json, tau.json and recovered.json are written into {paths.relative(folder)}"
         )
     opened = []
     if live:

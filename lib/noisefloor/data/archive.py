@@ -89,7 +89,7 @@ class Rule(NamedTuple):
     """How the runs of an archive are judged: arguments of `stats.runs.judge_runs`."""
 
     restarts: bool = False
-    floor: float | None = None
+    floor: float | str | None = None
     margin_pct: float = 0.0  # 0: each metric's own
 
 

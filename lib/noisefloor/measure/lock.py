@@ -1,6 +1,7 @@
 """One measurement at a time on a machine."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import socket
@@ -27,7 +28,9 @@ def alone(say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
                 try:
                     hold()
                     break
-                except OSError:
+                except OSError as e:
+                    if e.errno not in (errno.EADDRINUSE, errno.EWOULDBLOCK):
+                        raise  # nobody would end what it waits for
                     if not waited:
                         say("another campaign is measuring on this machine; waiting for it to end")
                     waited = True

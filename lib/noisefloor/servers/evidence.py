@@ -31,7 +31,7 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict[str, list[dict[st
     Raises EvidenceError when one contradicts."""
     checks: list[dict[str, str]] = []
     words = _planted(server) if FILES.keys() & expect.keys() else ("", "")
-    # files first: other checks change the row, and then write undo pages in clear to the doublewrite
+    # files first: other checks change the row, and undo pages in clear then go to the doublewrite
     for name, expected in sorted(expect.items(), key=lambda x: x[0] not in FILES):
         if name in FILES:
             states = _in_files(server, name, words)

@@ -43,8 +43,8 @@ _RIGHTS = "docs/own-server.md, Minimum privileges"
 
 class Journal:
     """What must be restored on a server; it is on disk before anything is changed. `url` (without a
-    password), `schema` (the token of the one created, "" for none), `marked` (whether the schema already
-    has its token), `variables` (name -> old value). Raises ServerError for a file that is no journal."""
+    password), `schema` (the token of the one created, "" for none), `marked` (whether the schema has
+    its token yet), `variables` (name -> old value). Raises ServerError if the file is no journal."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -96,7 +96,7 @@ class Guest(Session):
     """A connection to a server that is not ours, with the methods of a `Server` that a measurement
     needs; it is never restarted.
 
-    `say`: for a dry run: it gets every statement, and those that change something are not sent.
+    `say`, for a dry run: it gets every statement, and those that change something are not sent.
     `near`: whether the server is on this machine. Raises ServerError if the server does not answer."""
 
     datadir = process = None  # a `Server` has them
@@ -211,7 +211,7 @@ class Guest(Session):
 
     @property
     def pid(self) -> int:
-        """The server's process where a socket leads to one that this machine sees, else 0."""
+        """The server's process, if it is behind a socket and this machine sees it; else 0."""
         if not self.address.socket:
             return 0
         with contextlib.suppress(OSError), sockets.socket(sockets.AF_UNIX) as end:
@@ -228,8 +228,8 @@ class Guest(Session):
     # -- may it be measured? --------------------------------------------------------------------
 
     def _objections(self, threads: int) -> dict[str, str]:
-        """Name that allows it -> what makes measuring unsafe or meaningless. Raises ServerError
-        where rights to look are missing, or `threads` would take connections that others need."""
+        """Name in ALLOWED -> what makes measuring unsafe or meaningless. Raises ServerError if rights
+        to see that are missing, or `threads` would take connections that others need."""
         try:
             objections = {"replica": self._replication(), "read-only": self._read_only()}
         except Refused as e:
@@ -357,8 +357,8 @@ class Guest(Session):
         return list(done)
 
     def _ours(self) -> bool:
-        """Whether the schema is the one that the journal tells of: its token is in it, or it is
-        empty and a command did not come to its token."""
+        """Whether the schema is the one in the journal: it contains the journal's token, or it is
+        empty because a command was killed before it wrote the token."""
         if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
             return False
         tables = {next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")}
@@ -381,9 +381,9 @@ def visit(
     say: Callable[[str], None] = lambda _: None,
     dry: Callable[[str], None] | None = None,
 ) -> Iterator[Guest]:
-    """A guest on the server at `where`, where what a killed command left is restored first. All is
-    put back at the end, however it ends. `threads`: the most clients at once; `dry`: its `say`.
-    Raises ServerError where measuring is unsafe or meaningless and `allow` does not name it."""
+    """A guest on the server at `where`. What a killed command left there is restored first, and all
+    is put back at the end, also after an error. `threads`: the most clients at once; `dry`: the
+    guest's `say`. Raises ServerError if measuring is unsafe or meaningless, unless in `allow`."""
     guest = Guest(where, folder, dry)
     for done in guest._put_back() if guest.journal.path.exists() else []:
         say(f"{where}: a command that was killed left something; {done}")
@@ -402,8 +402,8 @@ def visit(
 
 
 def restore_others(but: str, say: Callable[[str], None]) -> None:
-    """Put back what killed commands left on other servers than `but` (a URL), where they can be
-    reached with what the journal knows; prints what is left."""
+    """Put back what killed commands left on servers other than `but` (a URL), if they can be reached
+    by the journal's URL. `say` takes what is restored and what is not."""
     for path in pending():
         try:
             journal = Journal(path)

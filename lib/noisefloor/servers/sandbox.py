@@ -49,7 +49,7 @@ def die_with_parent() -> None:
 
 @contextlib.contextmanager
 def _hears_ctrl_c() -> Iterator[None]:
-    """Keep a Ctrl-C for `ctrl_c` that comes while a process is forked: Python drops it."""
+    """Keep, for `ctrl_c`, a Ctrl-C that comes while a process is forked: Python would drop it."""
     usual = sys.unraisablehook
 
     def keep(unraised: "sys.UnraisableHookArgs") -> None:

@@ -169,7 +169,7 @@ class Server(Session):
         other.take_over(self.datadir.parent)
 
     def take_over(self, folder: Path) -> None:
-        """Copy passwords and keyring from the folder of a stopped server whose data this one has."""
+        """Copy passwords and keyring from the folder of the stopped server that had this data."""
         for name in ("client.cnf", "sysbench.cnf"):
             if (folder / name).exists():
                 theirs = (folder / name).read_text()
@@ -311,7 +311,7 @@ class Server(Session):
     # -- SQL -----------------------------------------------------------------------------------
 
     def patient(self, statement: str, **values: object) -> Rows:
-        """As `query`, on its own connection, for up to an hour; a server without CPU use is killed."""
+        """As `query`, on its own connection, for up to an hour. A server that hangs is killed."""
         engine, answered = self._engine(_LONG_S), threading.Event()
         with ThreadPoolExecutor(1) as beside:
             beside.submit(self._kill_when_still, answered)

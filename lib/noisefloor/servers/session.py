@@ -221,8 +221,7 @@ class Session:
                 raise SettingError(f"{name}: wanted {wanted}, got {got}")
 
     def _in_force(self, name: str, wanted: str, known: Mapping[str, str]) -> str | None:
-        """The value of a setting in force; None if the server has no such variable. For a my.cnf line
-        that is no variable: `wanted`, if it is in force."""
+        """The value in force or None; for a my.cnf line without a variable `wanted` if in force."""
         if name == "plugin_load_add":  # one whose library is missing does not stop a start
             active = self.plugin(f"{wanted.removesuffix('.so')}.so") == "active"
             return wanted if active else "a plugin that is not active"

@@ -66,13 +66,10 @@ def _certificate(folder: Path, name: str, key: tuple[str, ...], *signed: str) ->
         raise ServerError(f"openssl made no certificate: {engines.last_words(done)}")
 
 
-# -- processes -------------------------------------------------------------------------------------
-
-
 def _start(
     argv: list[str], log: Path, ready: Callable[[int], bool], name: str, **options: Any
 ) -> subprocess.Popen[bytes]:
-    """A started process, once `ready(pid)` is true. Raises ServerError, after 15 s at the latest."""
+    """A started process, once `ready(pid)` is true. Raises ServerError if it ends, or in 15 s."""
     with open(log, "wb") as file:
         options |= {"stdin": subprocess.PIPE, "stdout": file, "stderr": file}
         process = subprocess.Popen(argv, preexec_fn=die_with_parent, **options)
@@ -93,8 +90,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 
-
-# -- SSH -------------------------------------------------------------------------------------------
 
 _SSH = ("-F", "none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o",
         "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ExitOnForwardFailure=yes",
@@ -124,7 +119,8 @@ class Sshd(_Ends):
         folder.mkdir(mode=0o700)
         for name in ("host", "client"):
             keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-            subprocess.run(keygen, check=True)
+            if (made := engines.output(*keygen)).returncode:
+                raise ServerError(f"ssh-keygen made no key: {engines.last_words(made)}")
         config = {
             "HostKey": folder / "host",
             "AuthorizedKeysFile": folder / "client.pub",
@@ -214,8 +210,6 @@ class Tunnel(_Ends):
         far = psutil.Process(self.sshd.process.pid).children(recursive=True)
         return {"client": clock(self.process.pid), "server": sum(clock(p.pid) for p in far)}
 
-
-# -- distance --------------------------------------------------------------------------------------
 
 _CONNECT = """
 import socket, statistics, sys, time

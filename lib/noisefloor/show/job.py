@@ -28,7 +28,7 @@ A, B = "A", "B"  # the arms of two commands, as `studies.timed` calls them
 @dataclass(frozen=True)
 class Judged:
     """What a job compared. For two commands: `control`, the rows of A against itself, and
-    `campaign`, the folder of both. For two folders of `logs`: `rule`, as `judge_logs` takes it."""
+    `campaign`, the folder of both. For two folders of `logs`: `rule`, the parameters of their page."""
 
     rows: list[Comparison]
     control: Sequence[Comparison] = ()
@@ -51,12 +51,13 @@ class Judged:
 
 
 def judge_logs(before: str, after: str, **rule: Any) -> Judged:
-    """Judge two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them.
-    Raises Refusal."""
+    """Judge two folders of logs. Runners are shared machines, whose speed changes between both.
+    rule: margin_pct and restarts, as `compare.rows` takes them. Raises Refusal."""
     for name in (before, after):
         if not name or not Path(name).is_dir():
             raise Refusal(f"--logs {name!r} is no folder; nothing was judged")
-    return Judged(compare.judge([before], [after], **rule), logs=(before, after), rule=rule)
+    rows = compare.judge([before], [after], floor="levels", **rule)
+    return Judged(rows, logs=(before, after), rule={"shared_host": True, **rule})
 
 
 def judge_commands(a: str, b: str, *, seconds: float = 45.0, **how: Any) -> Judged:

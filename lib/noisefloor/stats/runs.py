@@ -15,7 +15,7 @@ from noisefloor.stats.estimate import Estimate, Parts
 from noisefloor.stats.row import Key, percent, row
 from noisefloor.stats.scatter import Floor, Start
 from noisefloor.stats.verdict import CANNOT_TELL
-from noisefloor.text.reasons import Reason, Why
+from noisefloor.text.reasons import Reason, Why, has
 
 # sysbench's histogram, of the width of `parse.RESOLUTION` (importing that would import numpy)
 BUCKET = math.log1p(0.01817)  # width of a bucket on the log scale
@@ -68,7 +68,7 @@ def judge_runs(
     for the metric's own (quick: its wider one); paired: the k-th values belong together; restarts:
     every run had a start of its own, so that no start-to-start scatter is added; floor: that CV in
     percent (of a single run its run-to-run CV) or entries by metric, else this machine's (local) or
-    the recorded; seconds: length of a run. Raises ValueError for a value that has no logarithm."""
+    the recorded, "levels" for arms measured one after the other on a shared host; seconds: length of a run. Raises ValueError for a value that has no logarithm."""
     of_metric = metric_of(metric)
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
     start = None if restarts else scatter.start_scatter(metric, floor, local)
@@ -113,6 +113,9 @@ def _repeated(
         parts = estimate.welch(x, y)
         sd = math.sqrt(sum(v * k for (v, _), k in zip(parts, n, strict=True)) / 2)
         warnings.append(Reason(Why.ORDER_UNKNOWN))
+    if start and metric in scatter.TIMED:  # the time of a command has no server that is restarted
+        warnings.append(Reason(Why.SHARED_HOST, cv_pct=100 * start.cv))
+        parts, start = (*parts, start.part), None
     if metric in QUANTILES:
         if math.exp(max(*x, *y)) >= CLIP_S * 0.999:
             only = Reason(Why.CLIPPED, most_s=CLIP_S)
@@ -159,9 +162,8 @@ def cell_of_single_runs(
     is predicted from published repeats.
 
     n: runs of (baseline, arm); value: log ratio; seconds: length of a run; floor: (run-to-run CV,
-    df) in place of published repeats; start: it counts only if an arm has several runs;
-    many: logs of the arm that has several runs; rates: values per second of both runs, whose
-    scatter can only add to the rest."""
+    df) in place of published repeats; start: counts if an arm has several runs; many: logs of such
+    an arm; rates: values per second of both runs, whose scatter can only add to the rest."""
     several, parts = max(n) > 1, [part for x in many for part in estimate.paired(x)]
     sd = math.sqrt(parts[0][0] * max(n)) if parts else math.nan
     alone = [k for k in n if k == 1 or not many]  # runs whose scatter is unknown
@@ -217,7 +219,7 @@ def verdict_row(
     warnings, needed = [*([cell.only] if cell.only else []), *cell.warnings, *notes], None
     if word != CANNOT_TELL:
         needed = max(n)
-    elif sd > 0 and min(n) > 1:
+    elif sd > 0 and min(n) > 1 and not has(warnings, Why.SHARED_HOST):
         sides, least, start = 1 if paired else 2, max(n) + 1, estimated.start
         needed = plan.runs_needed(
             estimated.value, sd, margin, sides=sides, start=start, least=least, together=together

@@ -19,7 +19,8 @@ AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in 
 # metrics of commands, which no start of a server changes
 NO_SERVER = (*TIMED, "backup_size", "peak_memory")
 _SIZES = ("backup_size", "data_size", "peak_memory")  # nothing is published of how they scatter
-Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
+# start-to-start CV in percent, entries by metric, or a table of `paths.noise_file`
+Floor = float | Mapping[str, Any] | str | None
 _LONG_S = 60  # seconds from which runs are long: they scatter far less than slices
 
 
@@ -45,15 +46,16 @@ def start_scatter(metric: str, floor: Floor = None, local: bool = True) -> Start
     """The Start of a metric, None where it has none.
 
     floor: a CV in percent, or a dict of entries by metric; else what `noisefloor calibrate --live`
-    measured on this machine (local), else what is recorded. A metric without an entry takes that of
-    its kin, else of throughput; instead of a CV of zero, the largest of all metrics counts."""
-    if metric in NO_SERVER:
+    measured on this machine (local), else what is recorded, in the table `floor` or the one named. A
+    metric without an entry takes that of its kin, else of throughput; instead of a CV of zero, the
+    largest of all metrics counts. The time of a command has `levels` only."""
+    if metric in NO_SERVER and not (floor == "levels" and metric in TIMED):
         return None
     if isinstance(floor, (int, float)):
         return Start(floor / 100, math.inf) if floor else None
-    entries = floor or {
-        k: v for k, v in _read(paths.noise_file("floor", local)).items() if isinstance(v, dict)
-    }
+    table = floor if isinstance(floor, str) else "floor"
+    known = floor if floor and isinstance(floor, Mapping) else _read(paths.noise_file(table, local))
+    entries = {k: v for k, v in known.items() if isinstance(v, Mapping)}
     entry = entries.get(metric) or entries.get(metric_of(metric).kin or "tps") or entries.get("tps")
     if entry and not entry["cv_pct"]:
         entry = max(entries.values(), key=lambda e: e["cv_pct"])

@@ -53,6 +53,7 @@ class Why(StrEnum):
         "nothing says that the server was restarted between the runs: "
         f"{_START}; --restarts leaves it out"
     )
+    SHARED_HOST = "a shared machine changes from arm to arm: a CV of {cv_pct:.2g} % is added"
     SHARED_STARTS = "more runs under the same server starts cannot settle it"
     WARM_UP = "the first {rows} rows look like warm-up; the throughput includes them"
     DRIFT = "throughput steps or drifts within the run"

@@ -10,19 +10,15 @@ import pandas as pd
 from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.rows import PROCESSOR, at_a_rate, headlines, main_workload
-from noisefloor.model import METRICS, QUANTILES
+from noisefloor.model import METRICS
 from noisefloor.stats.row import percent
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _OF_WINDOWS = (
-    *("reached_rate", "queue_length", "clients_busy", "mean_latency"),
-    *sorted(QUANTILES, key=lambda name: QUANTILES[name]),
+    *("reached_rate", "queue_length", "clients_busy", "p50", "p999"),
     *("log_syncs", "binlog_bytes_per_transaction", "written_bytes_per_transaction"),
 )
-
-
-# -- of one page -----------------------------------------------------------------------------------
 
 
 def load_curve(page: Results) -> pd.DataFrame:
@@ -54,7 +50,7 @@ def load_curve(page: Results) -> pd.DataFrame:
 
 
 def each_load(page: Results) -> pd.DataFrame:
-    """Further metrics of the windows of the leading campaign at a rate: columns metric (of
+    """Metrics without a verdict of the windows of the leading campaign at a rate: columns metric (of
     `_OF_WINDOWS`, with its shown unit), offered (1/s), and for each arm the median (of clients_busy the
     mean); empty without such a campaign."""
     if (part := at_a_rate(page)) is None:
@@ -99,9 +95,6 @@ def expectation(page: Results) -> pd.DataFrame:
     table = pd.DataFrame(dict(zip(columns, values, strict=True)))
     table["expected_pct"] = 100 * used / rate / cpu
     return table.assign(**{end: lead[end] for end in _ENDS})
-
-
-# -- two campaigns ---------------------------------------------------------------------------------
 
 
 def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

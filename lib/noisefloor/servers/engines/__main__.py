@@ -1,4 +1,4 @@
-"""``python -m``: fetch the build that the studies need, and say which one is ready."""
+"""What ``make setup`` calls: fetch the build that the studies need, and say which one it is."""
 
 import sys
 

@@ -27,7 +27,7 @@ class Kind(Protocol):
     RELOAD_TLS: str
     TLS: Mapping[str, str]  # my.cnf for the files ca.pem, server-cert.pem and server-key.pem
     REPLICA: str  # a statement that has a row on a replica alone
-    TABLES: tuple[str, str]  # a check's name; a SELECT: `v`: whether the table t.NAME is encrypted
+    TABLES: tuple[str, str]  # a check's name; SELECT of `v`, whether the table t.NAME is encrypted
     LOGS: Mapping[str, str]  # my.cnf that turns the binary log on; {} if it is on by default
     COPIERS: tuple[str, ...]  # programs that copy its files, the best first; tar after a clone
 

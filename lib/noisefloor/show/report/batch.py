@@ -141,11 +141,10 @@ def plan_archive(given: dict[str, Any]) -> list[_Job]:
     folder = Path(given["table"]).absolute()
     if not (folder / "manifest.json").exists():
         raise refused(f"{given['table']} is no folder of tables of `noisefloor ingest`")
-    given["table"] = str(folder)
     if folder.is_relative_to(paths.root()):  # so that the page can be made again elsewhere
-        given["table"] = str(folder.relative_to(paths.root()))
+        folder = folder.relative_to(paths.root())
     name = f"archive-{folder.name}"
-    return [(name, checked(notebook(name), given), False)]
+    return [(name, checked(notebook(name), given | {"table": str(folder)}), False)]
 
 
 def measures(page: str) -> str:

@@ -232,13 +232,14 @@ def _prices(r: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
             continue
         base = campaigns[-1].judged(row["workload"], row["metric"])
         base = base[base["arm"].eq(row["baseline"])]
-        base = base if joint(row) else base[base["threads"].eq(row["threads"])]
         each, scale, unit = TOLD["prices"][row["metric"]]
-        whole = scale * base["value"].median()
-        ends = (f"{whole * row[c] / 100:.3g}" for c in ENDS)
+        shown = scale / METRICS[row["metric"]].scale  # of the unit of the tables
+        middle = results.baseline_in_units(campaigns[-1], row)
+        whole = scale * base["value"].median() if joint(row) else shown * middle
+        ends = (f"{whole * (amounts.as_written(row[c], row['metric']) - 1):.3g}" for c in ENDS)
         more, least, most = (f"{'+' * (float(x) > 0)}{cell(float(x))}" for x in ends)
         facts = {"arm": row["arm"], "each": each, "unit": unit, "more": more, "least": least}
-        facts |= {"most": most, "whole": cell(float(f"{whole:.3g}")), "place": row["processor"]}
+        facts |= {"most": most, "whole": cell(float(f"{whole:.4g}")), "place": row["processor"]}
         facts["at"] = f" at {words.counts(row)}" if has_value(row["threads"]) else ""
         prices.append(("the price", say("price", **facts)))
         if len(prices) == 1:

@@ -26,12 +26,12 @@ def headline_of(
     with the worst and the best case of its page; after: the row of the sentence before, whose arm is
     not named again. If the thread counts have no joint row, the sentence names each of them, those
     with one verdict together: never one word for counts that differ. More than two processors with
-    one verdict have one range."""
+    one verdict have one range, in a second sentence two, too."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     several, open_ones, elsewhere = len(places) > 1, list[Row](), ""
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     whole = parts([x for _, there in places for p in there for x in p.rows], brief)
-    if len(places) > 2 and len(whole) == 1:  # too many to give each its interval
+    if len(places) > (1 if again else 2) and len(whole) == 1:  # no room for an interval each
         *names, last = sorted(place for place, _ in places)
         places = [("" if again else f"{', '.join(names)} and {last}", whole)]
     if again:  # room is short: the first processor alone, with its name
