@@ -57,11 +57,13 @@ def opened(browser, file):
 
 
 def beyond(page) -> list[str]:
-    """What stands out of the window sideways and does not scroll in a box of its own."""
+    """What stands out of the window sideways and does not scroll in a box of its own. Of a drawing the
+    single shapes and texts count, without those that are cut off at the frame of its axes."""
     return page.evaluate("""() => {
       const wide = document.documentElement.clientWidth, out = [];
       if (document.documentElement.scrollWidth > wide) out.push(`page: ${document.documentElement.scrollWidth}`);
       for (const e of document.querySelectorAll('main *')) {
+        if (e.ownerSVGElement && (e.children.length || e.closest('[clip-path]'))) continue;
         const b = e.getBoundingClientRect();
         if (b.width && b.right > wide + 1 && !e.closest('.nf-scroll, pre, .nf-prose table, .nf-sr'))
           out.push(`${e.tagName} ${e.getAttribute('class') || ''}: ${e.textContent.slice(0, 40)}`);
