@@ -224,7 +224,8 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     measured, looks = ab._capacity, []
     monkeypatch.setattr(ab, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
     asked = Request("own-study", "", "smoke", "mariadb", budget_min=0.3)
-    asked = replace(asked, settings=("sync_binlog=1,0",), rate="25%")
+    # no more than 10 %: other workers share the machine
+    asked = replace(asked, settings=("sync_binlog=1,0",), rate="10%")
 
     def interrupted(*given):
         raise KeyboardInterrupt
@@ -233,14 +234,14 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
         patch.setattr(campaigns.Campaign, "pair", interrupted)
         with pytest.raises(KeyboardInterrupt):
             collect.measure_study(asked)
-    said = re.search(r"capacity ([\d,]+) .*; 25 % of it, to two digits: ([\d,]+)", capsys.readouterr().err)  # fmt: skip
+    said = re.search(r"capacity ([\d,]+) .*; 10 % of it, to two digits: ([\d,]+)", capsys.readouterr().err)  # fmt: skip
     capacity, rate = (int(n.replace(",", "")) for n in said.groups())
-    assert rate == pytest.approx(capacity / 4, rel=0.05)
+    assert rate == pytest.approx(capacity / 10, rel=0.05)
     (folder,) = (home / "runs").iterdir()
     (work,) = tidy.meta(folder)["workloads"]
     assert (work["rate"], work["name"]) == (rate, f"oltp_read_write, {rate:,} a second")
     asked_for = tidy.meta(folder)["parameters"]
-    assert (asked_for["rate"], asked_for["capacity"]) == ("25%", capacity)
+    assert (asked_for["rate"], asked_for["capacity"]) == ("10%", capacity)
     assert collect.measure_study(asked) == (folder,)
     assert len(looks) == 1
     runs = map(tidy.read, tidy.run_folders(folder))  # a warm-up is as much as they can do
