@@ -265,7 +265,7 @@ def test_a_replica_that_dies_or_hangs_ends_it(harmed, how, said):
 MEASURES = (
     "# What does it cost?",
     PATCHES,
-    "from noisefloor.notebook import report, results\n"
+    "from noisefloor.notebook import collect, report, results\n"
     "from noisefloor.model import Request\n"
     "asked = Request('binlog-encryption', 'headline', profile, budget_min=0.2)\n"
     "(folder,) = collect.measure_study(asked)\n"
