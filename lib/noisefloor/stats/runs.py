@@ -68,7 +68,8 @@ def judge_runs(
     for the metric's own (quick: its wider one); paired: the k-th values belong together; restarts:
     every run had a start of its own, so that no start-to-start scatter is added; floor: that CV in
     percent (of a single run its run-to-run CV) or entries by metric, else this machine's (local) or
-    the recorded, "levels" for arms measured one after the other on a shared host; seconds: length of a run. Raises ValueError for a value that has no logarithm."""
+    the recorded, "levels" for arms measured one after the other on a shared host; seconds: length
+    of a run. Raises ValueError for a value that has no logarithm."""
     of_metric = metric_of(metric)
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
     start = None if restarts else scatter.start_scatter(metric, floor, local)
